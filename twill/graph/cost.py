@@ -25,7 +25,7 @@ from twill.graph.costed import (
 )
 from twill.graph.dependence import DependenceGraph, Edge, Input, Node, Region, Space, Tile
 from twill.graph.price import Price, price_move, price_node
-from twill.graph.tile_size import tile_bytes, tile_registers
+from twill.graph.tile_size import tensor_bytes, tile_bytes, tile_registers
 from twill.machine.description import Machine
 
 
@@ -232,6 +232,8 @@ class _Builder:
         if self.contracts_split(reader):
             return "shared"
         straight = source.result.dims == (reader.mma.m_dim, reader.mma.k_dim)
+        if self.cooperation.operand_a == "tmem" and self.machine.mma is not None:  # as whole instructions read it
+            straight = straight and reader.mma.m // self.parts(reader) >= self.machine.mma.row_block
         return self.cooperation.operand_a if straight else "shared"
 
     def bytes_of(self, tile: Tile) -> int:
@@ -246,20 +248,15 @@ class _Builder:
     def value(self, name: str, line: int, block: int, producer: int, place: Space, tile: Tile) -> int:
         """A new value; `line`, `block` as its producer's."""
         size, in_registers = self.bytes_of(tile), place == "register"
+        if place == "tmem" and self.machine.mma is not None:
+            size = tensor_bytes(tile, self.share(tile.dims), self.machine.mma.row_block)
         self.values.append(
             CostedValue(
-                id=len(self.values),
-                name=name,
-                line=line,
-                block=block,
-                producer=producer,
-                space=place,
-                bytes=0 if in_registers else size,
-                registers=self.registers_of(tile) if in_registers else 0,
-                reads=(),
-                spill=self.machine.spill_cycles(size) if in_registers else 0,
+                id=len(self.values), name=name, line=line, block=block, producer=producer, space=place,
+                bytes=0 if in_registers else size, registers=self.registers_of(tile) if in_registers else 0,
+                reads=(), spill=self.machine.spill_cycles(size) if in_registers else 0,
             )
-        )
+        )  # fmt: skip
         return len(self.values) - 1
 
     # -- edges --------------------------------------------------------------------------------

@@ -19,6 +19,13 @@ def tile_bytes(tile: Tile, share: int) -> int:
     return max(1, math.prod(tile.shape) * bits_of(tile.dtype) // 8 // share)
 
 
+def tensor_bytes(tile: Tile, share: int, row_block: int) -> int:
+    """Bytes of tensor memory that one of `share` equal parts of a tile takes: of as many lanes as a product of
+    `row_block` rows has, since nothing lies in those that one of fewer rows leaves."""
+    rows = tile.shape[0] // share
+    return tile_bytes(tile, share) * max(rows, row_block) // rows
+
+
 def tile_registers(tile: Tile, share: int, region: Region, accumulator: Space) -> int:
     """Registers per thread of a 128-thread warp group that one of `share` equal parts takes.
 

@@ -186,7 +186,10 @@ class _TensorRings:
         if task.region not in self.plan.loops or self.plan.is_updater(task):
             return False
         readers = self.plan.readers(task.place)
-        return bool(readers) and all(self.multiplies_left(reader, task.place) for reader in readers)
+        if not readers or not all(self.multiplies_left(reader, task.place) for reader in readers):
+            return False
+        mma = self.plan.tiles.target.mma  # of fewer rows a product reads operand A twice, from both halves of the lanes
+        return mma is not None and self.shape(task)[0] == mma.rows
 
     def multiplies_left(self, task: Task, place: Place) -> bool:
         """Whether an MMA reads what is made at `place` as operand A, as it is, and as nothing else."""

@@ -71,7 +71,7 @@ class _Update:
     def variables(self, width: int) -> tuple[int, dict[int, int]]:
         """For a piece of the accumulator, and for the results of the steps: the last one's may take the place of it."""
         rows, buffer = self.ring.buffer.shape[0], self.ring.buffer
-        layout = Accumulator(rows, width, self.tools.plan.tiles.target.warp_rows)
+        layout = Accumulator(rows, width, self.tools.plan.tiles.target.warp_rows_of(rows))
 
         def new(name: str) -> int:
             return self.tools.registers.new(name, buffer.element, layout)

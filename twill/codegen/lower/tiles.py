@@ -159,7 +159,7 @@ class TileLayouts:
         if len(core) == 1:
             return self.of_vector(cell, core[0])
         if len(core) == 2 and self.is_of_mma(core):
-            return Accumulator(*core, self.target.warp_rows)
+            return Accumulator(*core, self.target.warp_rows_of(core[0]))
         return runs(core, self.target.threads)
 
     def is_of_mma(self, core: tuple[int, ...]) -> bool:
@@ -250,5 +250,5 @@ def vector(extent: int, side: int, target: Target) -> Along:
     the least that has them."""
     assert target.mma is not None, "matrices have the layouts of products"
     if side == ROWS:
-        return Along(Accumulator(extent, target.mma.columns, target.warp_rows), 1)
+        return Along(Accumulator(extent, target.mma.columns, target.warp_rows_of(extent)), 1)
     return Along(Accumulator(target.mma.rows, extent, target.warp_rows), 0)

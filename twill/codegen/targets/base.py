@@ -32,13 +32,15 @@ class MmaShapes:
     multiples; padded: or fewer rows, multiples of it, of which the rest is computed and thrown away (0: never). depth:
     elements of 16 bits that one instruction contracts, of which operand A in registers has multiples. tensor: one
     thread issues them, and their results, of just so many rows, are in tensor memory, from which other warp groups
-    read them. most_columns: of a result (0: as many as registers hold). scaled: products with scales of blocks, too."""
+    read them. half: or of half as many, in the first half of each warp's lanes. most_columns: of a result (0: as many
+    as registers hold). scaled: products with scales of blocks, too."""
 
     rows: int
     columns: int
     depth: int
     padded: int = 0
     tensor: bool = False
+    half: bool = False
     most_columns: int = 0
     scaled: bool = False
 
@@ -70,7 +72,7 @@ class Target:
         if self.mma is None:
             return "no matrix multiply"
         if self.mma.tensor:
-            return f"{self.mma.rows} rows, columns in {self.mma.columns}s up to {self.mma.most_columns}"
+            return f"{self._tensor_rows} rows, columns in {self.mma.columns}s up to {self.mma.most_columns}"
         fewer = f" or {self.mma.padded}s below" if self.mma.padded else ""
         return f"rows in {self.mma.rows}s{fewer}, columns in {self.mma.columns}s"
 
@@ -80,7 +82,7 @@ class Target:
         if self.mma is None:
             return "another machine (`--machine`)"
         if self.mma.tensor:
-            return f"tiles whose results have {self.mma.rows} rows and at most {self.mma.most_columns} columns"
+            return f"tiles whose results have {self._tensor_rows} rows and at most {self.mma.most_columns} columns"
         return "other tile sizes"
 
     def has_result(self, rows: int, columns: int) -> bool:
@@ -100,8 +102,18 @@ class Target:
     def has_rows(self, rows: int) -> bool:
         """Whether a matrix of so many rows is one of those results."""
         if self.mma is not None and self.mma.tensor:
-            return rows == self.mma.rows
+            return rows == self.mma.rows or (self.mma.half and rows * 2 == self.mma.rows)
         return self.mma is not None and (not rows % self.mma.rows or self.is_padded(rows))
+
+    @property
+    def _tensor_rows(self) -> str:
+        """Rows of results in tensor memory, in words."""
+        assert self.mma is not None
+        return f"{self.mma.rows} or {self.mma.rows // 2}" if self.mma.half else str(self.mma.rows)
+
+    def warp_rows_of(self, rows: int) -> int:
+        """Neighbouring rows that a warp has of a matrix of so many, which lies as the result of a product."""
+        return rows // self.warps if self.has_tensor_memory and self.has_rows(rows) else self.warp_rows
 
     def is_padded(self, rows: int) -> bool:
         """Whether a warp group computes more rows than the result has."""

@@ -213,11 +213,12 @@ class WarpGroup:
     loop: InstanceLoop | None = None
 
     @property
-    def warp_rows(self) -> int:
-        """Neighbouring rows of a product's result that each warp has."""
+    def shares_of_rows(self) -> tuple[Accumulator, ...]:
+        """A matrix for each number of neighbouring rows that a warp of the group has of one."""
         layouts = [fragment.layout for fragment in self.fragments]
         matrices = [made.parent if isinstance(made, Along) else made for made in layouts]
-        return max((made.warp_rows for made in matrices if isinstance(made, Accumulator)), default=WARP_ROWS)
+        found = {made.warp_rows: made for made in matrices if isinstance(made, Accumulator)}
+        return tuple(found[rows] for rows in sorted(found)) or (Accumulator(4 * WARP_ROWS, 8),)
 
     @property
     def stmts(self) -> Iterator[Stmt]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from twill import exc
 from twill.codegen.warp.layout import (
+    WARP_ROWS,
     Accumulator,
     Along,
     AlongBlocked,
@@ -36,6 +37,11 @@ class LaneIndex:
         return f"({' + '.join(parts)})" if parts else "0"
 
 
+def lane_row(layout: Accumulator) -> str:
+    """C: the variable that has the first row of a lane, in matrices of which a warp has as many rows."""
+    return "lane_row" if layout.warp_rows == WARP_ROWS else f"lane_row_{layout.warp_rows}"
+
+
 def indices(layout: Layout, i: str = "i") -> tuple[LaneIndex, ...]:
     """The index along each axis of the element in register `i`."""
     match layout:
@@ -44,9 +50,9 @@ def indices(layout: Layout, i: str = "i") -> tuple[LaneIndex, ...]:
             row, inner = f"({i} >> 1 & 1) * 8", i
             if rows > 64:
                 row, inner = f"{i} / {count} * {layout.block_step} + {row}", f"{i} % {count}"
-            return LaneIndex("lane_row", row), LaneIndex("lane_column", f"{inner} / 4 * 8 + ({i} & 1)")
+            return LaneIndex(lane_row(layout), row), LaneIndex("lane_column", f"{inner} / 4 * 8 + ({i} & 1)")
         case Along(parent, 1):
-            return (LaneIndex("lane_row", f"{i} / 2 * {parent.block_step} + ({i} & 1) * 8"),)
+            return (LaneIndex(lane_row(parent), f"{i} / 2 * {parent.block_step} + ({i} & 1) * 8"),)
         case Along():
             return (LaneIndex("lane_column", f"{i} / 2 * 8 + ({i} & 1)"),)
         case Blocked():

@@ -24,7 +24,7 @@ from twill.codegen.print.cuda.elements import (
     vector_in_memory,
     words_in_memory,
 )
-from twill.codegen.print.cuda.places import indices, inside, owner
+from twill.codegen.print.cuda.places import indices, inside, lane_row, owner
 from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.warp.layout import (
     WARP_ROWS,
@@ -215,7 +215,7 @@ def _pairs(move: _Move) -> None:
         _single_elements(move)
         return
     apart = _rows_apart(move)
-    at = f"swizzled{move.template}(tile, lane_row{_plus(row)}, lane_column * {size})"
+    at = f"swizzled{move.template}(tile, {lane_row(layout)}{_plus(row)}, lane_column * {size})"
     out.line(f"const u32 at = {at}{' ^ (lane & 4) << 4' if apart else ''};")
     per_block = layout.columns // 2
     with _blocks(move, layout.rows), out.unrolled(f"i32 i = 0; i < {move.columns // 2}; i += 2"):
@@ -272,7 +272,7 @@ def _transposed_elements(move: _Move) -> None:
         return
     for e in range(2):
         rows = f"lane_column{_plus(row + e)}"
-        out.line(f"const u32 at{e} = swizzled{move.template}(tile, {rows}, lane_row{_plus(byte)});")
+        out.line(f"const u32 at{e} = swizzled{move.template}(tile, {rows}, {lane_row(layout)}{_plus(byte)});")
     kind = memory_type(move.element)
     count = layout.columns // 2
     with _blocks(move, layout.rows), out.unrolled(f"i32 i = 0; i < {count}; i += 2"):

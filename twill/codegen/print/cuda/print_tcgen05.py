@@ -1,8 +1,9 @@
 """Products in tensor memory, and tensor memory into registers.
 
-A product of 128 x n and depth k becomes a loop over k in steps of 32 bytes, as on Hopper; operands are described and
-moved in the same way (`twill.codegen.print.cuda.print_wgmma`). A warp reads its quarter of the lanes in two halves of
-16, by the form of tcgen05.ld (16x256b) whose registers are those of an accumulator.
+A product of 128 x n, or 64 x n, and depth k becomes a loop over k in steps of 32 bytes, as on Hopper; operands are
+described and moved in the same way (`twill.codegen.print.cuda.print_wgmma`). A warp reads its quarter of the lanes in
+two halves of 16, by the form of tcgen05.ld (16x256b) whose registers are those of an accumulator; of 64 rows it has 16,
+in the first half (CUTLASS, mma_traits_sm100: tensor memory of M = 64).
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from twill.codegen.print.cuda.print_scales import print_scaled_multiply
 from twill.codegen.print.cuda.print_wgmma import OPERANDS, STEP_BYTES, side_of
 from twill.codegen.print.cuda.tcgen05_descriptors import OPERANDS as KINDS
 from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor
-from twill.codegen.warp.layout import Accumulator
+from twill.codegen.warp.layout import LANES, Accumulator
 from twill.codegen.warp.program import LoadAccumulator, SlotRef, StoreAccumulator, TensorMultiply
 from twill.codegen.warp.resources import COLUMN_BITS
 
-_ROWS, _HALF, _MOST = 128, 16, 64  # of a product; lanes of one load; columns of one load
+_ROWS, _HALF, _MOST = (128, 64), 16, 64  # of a product; lanes of one load; columns of one load
 _STEPS = 4  # of a product that are unrolled: the issuing thread has no registers for the descriptors of more
 _GROUP = 8  # columns for each of a load's repetitions: four registers of a thread
 
@@ -44,7 +45,7 @@ def print_tensor_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
     except ValueError as error:
         raise exc.UnsupportedInKernel(str(error)) from error
     step = STEP_BYTES // BYTES[stmt.operand]
-    if rows != _ROWS or stmt.depth % step:
+    if rows not in _ROWS or stmt.depth % step:
         raise exc.UnsupportedInKernel(f"a product of {rows} x {columns} over {stmt.depth} {stmt.operand}")
     with ctx.out.block():
         for name, side in (("desc_a", a), ("desc_b", b)):
@@ -92,14 +93,15 @@ def _moves(number: int, ref: SlotRef, ctx: PrintContext) -> Iterator[tuple[int, 
     layout, bits = fragment.layout, 8 * BYTES[fragment.element]
     if (
         not isinstance(layout, Accumulator)
-        or layout.warp_rows != 2 * _HALF
+        or layout.rows not in _ROWS
+        or layout.warp_rows * ctx.group.threads // LANES != layout.rows
         or fragment.element != buffer.element
         or bits not in (COLUMN_BITS, COLUMN_BITS // 2)
     ):
         raise exc.UnsupportedInKernel(f"'{fragment.name}' does not lie as tensor memory is read and written")
     ctx.out.line(f"const u32 at = {ctx.slot(ref)} + (warp * {2 * _HALF} << 16);")
     before = (ref.columns or (0, 0))[0]
-    for half in range(2):
+    for half in range(layout.warp_rows // _HALF):
         for column, columns in _pieces(layout.columns):
             first = half * layout.columns // 2 + column // 2
             place = (half * _HALF << 16) + (before + column) * bits // COLUMN_BITS

@@ -18,6 +18,7 @@ from twill.codegen.print.cuda.elements import memory_type, scalar_type
 from twill.codegen.print.cuda.index_fragments import find_index_fragments
 from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.names import Names, identifier
+from twill.codegen.print.cuda.places import lane_row
 from twill.codegen.print.cuda.print_control import declare_reuse_counts
 from twill.codegen.print.cuda.print_tile_scheduler import ANSWER, ASKED, loop_head, past
 from twill.codegen.print.cuda.shared import (
@@ -251,8 +252,8 @@ class _Kernel:
             thread, warp = f"{within[0]} % {threads}", f"{within[1]} % {threads // _WARP}"
         out.line(f"const i32 thread = {thread}, lane = thread % {_WARP};")
         out.line(f"const i32 warp = {warp};")
-        rows = section.stream.warp_rows
-        out.line(f"const i32 lane_row = warp * {rows} + lane / 4, lane_column = lane % 4 * 2;")
+        first_rows = [f"{lane_row(one)} = warp * {one.warp_rows} + lane / 4" for one in section.stream.shares_of_rows]
+        out.line(f"const i32 {', '.join(first_rows)}, lane_column = lane % 4 * 2;")
         out.line("const bool leader = thread == 0;")
         for line in self.own[section.groups]:
             out.line(line)

@@ -75,7 +75,7 @@ def tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Fragm
     rows, columns = region(program, stmt.target)
     if not into.tensor or into.element != "f32" or (rows, columns) != into.shape:
         yield f"`{into.name}` is no accumulator in tensor memory"
-    if rows != TENSOR_ROWS or columns % TENSOR_STEP or columns > MOST_COLUMNS:
+    if rows not in (TENSOR_ROWS, TENSOR_ROWS // 2) or columns % TENSOR_STEP or columns > MOST_COLUMNS:
         yield f"no MMA makes {rows} x {columns} in tensor memory"
     if stmt.depth * BITS[stmt.operand] % (8 * K_BYTES):
         yield f"k = {stmt.depth} is no multiple of {K_BYTES * 8 // BITS[stmt.operand]}"
@@ -125,6 +125,8 @@ def copy_scales(stmt: CopyScales, program: WarpProgram, fragments: Fragments) ->
 def _tensor_operand(stmt: TensorMultiply, program: WarpProgram) -> Iterator[str]:
     """An operand A in tensor memory: as it is, along k, of 16 bits."""
     buffer, found = program.buffers[stmt.a.buffer], region(program, stmt.a)
+    if found[0] != TENSOR_ROWS:
+        yield f"A, `{buffer.name}`, is in tensor memory with {found[0]} rows, which would have to be there twice"
     if stmt.a_transposed or BITS[stmt.operand] != 16:
         yield f"A, `{buffer.name}`, is in tensor memory, where only 16-bit operands with k along their rows are"
     if found != (region(program, stmt.target)[0], stmt.depth) or buffer.element != stmt.operand:
@@ -149,7 +151,7 @@ def _in_tensor_memory(
     rows, columns = region(program, ref)
     if (
         not buffer.tensor
-        or held.layout != Accumulator(rows, columns, TENSOR_WARP_ROWS)
+        or held.layout != Accumulator(rows, columns, rows * TENSOR_WARP_ROWS // TENSOR_ROWS)
         or held.element != buffer.element
         or held.element not in elements
         or rows != buffer.shape[0]
