@@ -11,16 +11,18 @@ from typing import Any
 import pytest
 
 from tests.blackwell import machine
-from tests.blackwell_kept import BACKWARD, BACKWARD_CAUSAL, LINEAR, compiled, kernel, lowered
+from tests.blackwell_kept import BACKWARD, BACKWARD_CAUSAL, LINEAR, compiled, kernel, lowered, schedule
 from tests.codegen.targets.test_blackwell import changed
 from tests.codegen.targets.test_blackwell_attention import at
 from tests.golden_schedules import Example
+from twill.codegen.gluon import lower_for_gluon
 from twill.codegen.targets.base import target_of
 from twill.codegen.verify.abstract.inputs import launch
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp import program as aref
 from twill.codegen.warp.layout import Accumulator
+from twill.exc import NotInGluon
 from twill.graph.dependence import Tile
 from twill.graph.tile_size import tensor_bytes
 from twill.kernel.specialization import problem_of
@@ -94,6 +96,12 @@ def test_rows_that_no_product_has_are_refused_with_both_numbers() -> None:
     target = target_of(machine())
     assert [rows for rows in (32, 64, 96, 128, 192, 256) if target.has_result(rows, 64)] == [64, 128]
     assert target.sizes == "128 or 64 rows, columns in 16s up to 256"
+
+
+def test_gluon_has_no_words_for_64_rows() -> None:
+    with pytest.raises(NotInGluon, match=r"the 64 rows of `\w+` in tensor memory have no printer") as refused:
+        lower_for_gluon(kernel(LINEAR).wired, schedule(LINEAR), machine())
+    assert "128 rows" in (refused.value.hint or "")
 
 
 # ---------------------------------------------------------------- what is wrong is found

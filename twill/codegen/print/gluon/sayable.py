@@ -11,7 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from twill import exc
-from twill.codegen.print.gluon.blackwell import has_tensor_memory
+from twill.codegen.print.gluon.blackwell import ROWS, has_tensor_memory
 from twill.codegen.print.gluon.hopper import FIRST_BARRIER
 from twill.codegen.print.gluon.joined import with_joined_branches
 from twill.codegen.print.gluon.rerolled import with_loops_of_all_steps
@@ -150,6 +150,9 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
 
 
 def _of_buffer(buffer: Buffer) -> Iterator[Reason]:
+    if buffer.tensor and buffer.shape[0] != ROWS:
+        rows = f"the {buffer.shape[0]} rows of `{buffer.name}` in tensor memory have no printer for Gluon"
+        yield 0, rows, f"tiles whose results have {ROWS} rows, or {_CUDA}"
     if any(map(_odd, buffer.shape)):
         shape = " x ".join(map(str, buffer.shape))
         yield 0, f"the tile `{buffer.name}` of {shape} is no power of two, and tensors of Gluon are", _TILES
