@@ -134,7 +134,7 @@ def as_128_rows(ptx: str) -> str:
     numbers = dict(re.findall(r"mov\.b32\s+(%r\d+),\s*(\d+);", ptx))
 
     def wider(found: re.Match[str]) -> str:
-        number = int(numbers.get(found[2], found[2]))
+        number = int(numbers.get(str(found[2]), str(found[2])))
         return f"{found[1]}{number & ~(31 << 24) | 8 << 24}{found[3]}"
 
     return rows.sub(wider, ptx)
