@@ -6,9 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from twill.codegen.verify.abstract.scalars import of_integers, wrapped
+from twill.tile.interpret.conversions import rounded
 from twill.tile.interpret.elements import OutsideOfTensor
 from twill.tile.interpret.sequential import Instance, instances, tables_of, walked
-from twill.tile.program import Access, Axis, Loop, Op, TileProgram
+from twill.tile.program import Access, Axis, Loop, Op, TileProgram, TileType
 from twill.tile.scalar_region import Endless
 
 FEW = 256  # iterations of a loop that are all visited
@@ -32,9 +34,11 @@ def trips_at(
     """Iterations of each loop in order, for these program instances."""
     found = []
     loops = [item for item in program.body if isinstance(item, Loop)]
+    start: Mapping[int, Any] | None = None
     for index, at in walked_at(program, grid, scalars, indices):
-        scout = _Counter(program, index, grid, scalars, at=at)
+        scout = _Counter(program, index, grid, scalars, at, start)
         scout.run()
+        start = scout.start
         found.append(tuple(scout.trips.get(loop.id, 0) for loop in loops))
     return found
 
@@ -73,8 +77,8 @@ class ScalarInstance(Instance):
     """An instance that computes scalars only and enters no loop.
 
     within: visits the first and the last iteration of loops too, and all of a loop that was a nest, whose rows may end
-    before its last iteration. ranges: (access, axis) -> the indices that tiles
-    reach, [first, end); constants: access -> its least and largest constant.
+    before its last iteration. start: the arguments' values, where another instance of the launch has them. ranges:
+    (access, axis) -> the indices that tiles reach, [first, end); constants: access -> its least and largest constant.
     """
 
     def __init__(
@@ -85,9 +89,10 @@ class ScalarInstance(Instance):
         scalars: Mapping[str, int | float],
         within: bool = False,
         at: tuple[Any, ...] = (),
+        start: Mapping[int, Any] | None = None,
     ) -> None:
         super().__init__(program, index, grid, tables_of(scalars), scalars, at=at)
-        self.body = program.outline
+        self.body, self.start = program.outline, start
         self.within = within
         self.ranges: dict[tuple[int, int], tuple[int, int]] = {}
         self.constants: dict[int, tuple[int, int]] = {}
@@ -125,7 +130,47 @@ class ScalarInstance(Instance):
             whole = op.kind in ("div", "rem") and self.program.type_of(op.results[0]).element.startswith("i")
             if whole and not self.within and not self.values[op.operands[1]]:
                 raise ZeroStep
-            super().op(op)
+            known = self.whole(op)
+            if known is None:
+                super().op(op)
+            else:
+                self.values[op.results[0]] = known
+
+    def evaluate(self, op: Op, operands: list[Any], kind: TileType, attributes: dict[str, Any]) -> Any:
+        """As in any instance; integers are Python's."""
+        sources = (self.program.type_of(operand).element for operand in op.operands)
+        typed = [
+            rounded(one, source) if type(one) is int else one for one, source in zip(operands, sources, strict=True)
+        ]
+        found = super().evaluate(op, typed, kind, attributes)
+        return int(found) if kind.element in ("i32", "i64") and not kind.shape else found
+
+    def whole(self, op: Op) -> int | None:
+        """The result of an operation on integers of 32 and 64 bits, which needs no arrays; None: of another one."""
+        if len(op.results) != 1:
+            return None
+        element, attributes = self.program.type_of(op.results[0]).element, dict(op.attributes)
+        match op.kind:
+            case "program_id":
+                return self.index[int(attributes["axis"])]  # type: ignore[arg-type]
+            case "num_programs":
+                return self.grid[int(attributes["axis"])]  # type: ignore[arg-type]
+            case "constant" if element in ("i32", "i64"):
+                return int(attributes["value"])  # type: ignore[arg-type]
+            case "cast" if element in ("i32", "i64") and attributes.get("signed", 1):
+                (operand,) = (self.values[operand] for operand in op.operands)
+                return wrapped(operand, element) if type(operand) is int else None
+        return of_integers(op.kind, [self.values[operand] for operand in op.operands], element, attributes)
+
+    def begin(self) -> None:
+        """Gives the arguments their values, integers as Python has them."""
+        if self.start is None:
+            super().begin()
+            for argument in self.program.arguments:
+                if argument.type.element in ("i32", "i64"):
+                    self.values[argument.value] = int(self.values[argument.value])
+            self.start = dict(self.values)
+        self.values.update(self.start)
 
     def note(self, op: Op) -> None:
         """Which indices an access reaches."""
@@ -170,8 +215,9 @@ class _Counter(ScalarInstance):
         grid: Sequence[int],
         scalars: Mapping[str, int | float],
         at: tuple[Any, ...] = (),
+        start: Mapping[int, Any] | None = None,
     ) -> None:
-        super().__init__(program, index, grid, scalars, at=at)
+        super().__init__(program, index, grid, scalars, at=at, start=start)
         self.body = program.trips_outline
 
     def note(self, op: Op) -> None:
@@ -180,8 +226,11 @@ class _Counter(ScalarInstance):
 
 def scouts(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> list[ScalarInstance]:
     """Every program instance of a launch, with what it reaches in the first and the last iteration of its loops."""
-    visits = walked_at(program, grid, scalars)
-    found = [ScalarInstance(program, index, grid, scalars, within=True, at=at) for index, at in visits]
-    for scout in found:
+    found: list[ScalarInstance] = []
+    start: Mapping[int, Any] | None = None
+    for index, at in walked_at(program, grid, scalars):
+        scout = ScalarInstance(program, index, grid, scalars, True, at, start)
         scout.run()
+        start = scout.start
+        found.append(scout)
     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,21 +92,30 @@ def _apply(expr: Apply, scope: EvaluationScope) -> Scalar:
     operands = [evaluate(operand, scope) for operand in expr.operands]
     if "u32" in (expr.element, *(operand.element for operand in expr.operands)):
         return _unsigned(expr, operands)
-    if all(type(operand) is int for operand in operands) and len(operands) == 2:
-        if expr.kind == "compare":
-            attributes = dict(expr.attributes)
-            if attributes.get("signed", 1):
-                return _COMPARE[str(attributes["predicate"])](*operands)
-        elif expr.kind in _INTEGER and expr.element in ("i32", "i64"):
-            return _wrapped(_INTEGER[expr.kind](*operands), expr.element)
-        elif expr.kind in ("div", "rem") and operands[1] and dict(expr.attributes).get("signed", 1):
-            left, right = operands
-            quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
-            return _wrapped(quotient if expr.kind == "div" else left - right * quotient, expr.element)
+    known = of_integers(expr.kind, operands, expr.element, dict(expr.attributes))
+    if known is not None:
+        return known
     sources = [operand.element for operand in expr.operands]
     arrays = [rounded(operand, source) for operand, source in zip(operands, sources, strict=True)]
     value = apply(expr.kind, arrays, expr.element, dict(expr.attributes), sources)[()]
     return int(value) if expr.element in ("i32", "i64") else value
+
+
+def of_integers(kind: str, operands: Sequence[Scalar], element: str, attributes: Mapping[str, Any]) -> int | None:
+    """The result of an operation on two signed Python integers, as its type holds it; None: it is none of these."""
+    if len(operands) != 2 or not all(type(operand) is int for operand in operands) or not attributes.get("signed", 1):
+        return None
+    left, right = operands
+    if kind == "compare":
+        return _COMPARE[str(attributes["predicate"])](left, right)
+    if element not in ("i32", "i64"):
+        return None
+    if kind in _INTEGER:
+        return wrapped(_INTEGER[kind](left, right), element)
+    if kind in ("div", "rem") and right:
+        quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+        return wrapped(quotient if kind == "div" else left - right * quotient, element)
+    return None
 
 
 def _unsigned(expr: Apply, operands: list[Scalar]) -> int:
@@ -132,7 +141,7 @@ def _unsigned(expr: Apply, operands: list[Scalar]) -> int:
     return found % (1 << 32)
 
 
-def _wrapped(value: int, element: str) -> int:
+def wrapped(value: int, element: str) -> int:
     """An integer as its type holds it."""
     bits = 31 if element == "i32" else 63
     return (value + (1 << bits)) % (1 << (bits + 1)) - (1 << bits)
