@@ -152,6 +152,25 @@ STEPS = (
         "masked elements that are not: the columns of a thread",
     ),
     Step(
+        "64 rows", "linear_attention-bf16", {"Z": 1, "H": 1, "T": 64, "HEAD_V": 64},
+        "results of 64 rows, in 16 lanes of each quarter; products that add to one another; a computed operand B",
+        "rows that moved in 16s: which lanes a product of 64 rows writes; O without its first part: the order of MMAs",
+    ),
+    Step(
+        "state", "linear_attention-bf16", {"Z": 1, "H": 2, "T": 640, "HEAD_V": 128},
+        "a sum in tensor memory that threads read in every iteration",
+        "wrong from the second chunk on: the arrival of those who read the state, the first product that overwrites it",
+    ),
+    Step(
+        "backward", "attention_backward-full", {"Z": 1, "H": 2, "N_CTX": 640},
+        "an operand that two products read, one of them transposed; reductions of the TMA; all columns by five rings",
+        "dV wrong: P over S; dK and dQ wrong: dS in shared memory; dQ alone: its 64 rows, then the reductions",
+    ),
+    Step(
+        "backward, causal", "attention_backward-causal", {"Z": 1, "H": 2, "N_CTX": 640},
+        "unequal instances with reductions", "the first block of queries of an instance",
+    ),
+    Step(
         "large", "gemm-bf16", {"M": 8192, "N": 8192, "K": 1024}, "all SMs, with many instances each",
         "a race that hides: compute-sanitizer --tool racecheck python -m tests.gpu.blackwell case DIR ragged",
     ),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import blackwell, sentry
+from tests import blackwell, blackwell_kept, sentry
 from tests.blackwell import DUAL, FP8, GELU, GEMM, LAYER_NORM, POINTERS, POINTERS_WIDE, WIDE
 from tests.conftest import ROOT
 from tests.golden_schedules import Example, kernel
@@ -309,6 +309,7 @@ def test_the_first_hour_on_a_board_has_every_example_at_sizes_that_it_can_have()
         f"gemm-bf16{DYNAMIC}": GEMM
     }
     names |= {f"attention-{spec}": Example("examples/attention.py", spec) for spec in ("full", "causal")}
+    names |= {f"{Path(one.file).stem}-{one.spec}": one for one in blackwell_kept.KEPT}
     assert {step.kernel for step in STEPS} == {"", *names}
     for step in STEPS[1:]:
         problem = problem_of(kernel(names[step.kernel]).specialization)
