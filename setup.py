@@ -10,5 +10,5 @@ ROOMS = {"twill": "twill", "twill.machines": "machines", "twill.server": "server
 setup(
     package_dir=ROOMS,
     packages=[name for room, place in ROOMS.items() for name in (room, *(f"{room}.{p}" for p in find_packages(place)))],
-    package_data={"": ["*.css", "*.cu", "*.cuh", "*.js", "*.toml", "py.typed"]},
+    package_data={"": ["*.c", "*.css", "*.cu", "*.cuh", "*.js", "*.toml", "py.typed"]},
 )

@@ -26,9 +26,10 @@ from twill.runtime.hooks import AfterLaunch, enter, hooked, leave
 from twill.runtime.hot import Hot, remember, remember_refusal
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.library import Shelf
-from twill.runtime.matcher import kinds, matcher, reaches
-from twill.runtime.plans import Call, Plans, RefusedLaunch
+from twill.runtime.matcher import HOW, changed, kinds, matcher, reaches
+from twill.runtime.plans import STALE, Call, Plans, RefusedLaunch
 from twill.runtime.policy import JitSettings
+from twill.runtime.quick_match import quick_match
 from twill.runtime.reasons import Reasons
 from twill.runtime.triton_launch import TritonLauncher
 from twill.runtime.triton_plan import MOST, SeenCalls, triton_plan, usual
@@ -311,12 +312,13 @@ class Dispatch:
         plans = Plans()
         looked_at = kinds([kernel.manifest for kernel in kernels], original.arg_names, constexprs, self.seen.kinds)
         reached = frozenset(name for kernel in kernels for pair in kernel.manifest.apart for name in pair[:2])
-        match = matcher(
-            original.signature, looked_at, plans, active.get_current_stream, active.get_current_device,
-            original.used_global_vals, bool(self.seen.kinds), reached,
-        )  # fmt: skip
+        how = [name for name in HOW if name not in original.signature.parameters]
+        places = (active.get_current_stream, active.get_current_device, original.used_global_vals, changed)
         told = reaches(list(original.signature.parameters), looked_at, reached)
-        self.hot = Hot(match, plans, bool(self.seen.kinds), told) if kernels or self.seen.kinds else None
+        others = (plans.by_key, Call, STALE, *places)
+        match = matcher(original.signature, looked_at, plans, *places[:3], bool(self.seen.kinds), reached)
+        quick = quick_match(original.signature, looked_at, told, how, bool(self.seen.kinds), *others)
+        self.hot = Hot(match, plans, bool(self.seen.kinds), told, quick) if kernels or self.seen.kinds else None
         self.used = kernels
 
     def compare(self, known: KnownVariant, sizes: tuple[int, ...], bound: Mapping[str, Any]) -> TimedComparison | None:

@@ -110,7 +110,10 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
         call: Any = False
         if not self.pre_run_hooks and not hooked():
             try:
-                call = hot.match(grid, *args, **kwargs)
+                quick = hot.quick.match
+                call = NotImplemented if quick is None else quick(grid, args, kwargs)
+                if call is NotImplemented:
+                    call = hot.match(grid, *args, **kwargs)
             except Exception:  # a call that is not like the earlier ones, or a mistake that Triton will name
                 call = False
             if call is True:

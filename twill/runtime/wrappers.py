@@ -14,6 +14,8 @@ from typing import Any
 
 from triton.runtime.autotuner import Autotuner, Heuristics
 
+from twill.runtime.quick_match import COMPILER
+
 TUNER_RUN, HEURISTICS_RUN = Autotuner.run, Heuristics.run
 PLAIN = frozenset({int, float, bool, str, type(None)})  # their values have no element type
 
@@ -61,9 +63,18 @@ class QuickTuner(Autotuner):  # type: ignore[misc]
         """The configuration of a call whose key is known; None if it is not."""
         if len(self.configs) == 1:
             return self.configs[0]
+        whole: Any = NotImplemented
+        if COMPILER.made is not None:
+            whole = COMPILER.made.key_of(self.keys, self.twill_names, self.arg_names, NAMES, args, kwargs)
+        if whole is NotImplemented:
+            whole = self.twill_key(args, kwargs)
+        return self.cache[whole] if whole in self.cache else None  # noqa: SIM401 - a look-up may take turns
+
+    def twill_key(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """What Triton keeps the configuration of a call under."""
         names = self.twill_names
         given = {**dict(zip(self.arg_names, args, strict=False)), **kwargs} if args else kwargs
-        whole = (
+        return (
             *[given[name] for name in self.keys if name in given and name in names],
             *[
                 NAMES[value.dtype]
@@ -71,7 +82,6 @@ class QuickTuner(Autotuner):  # type: ignore[misc]
                 if value.__class__ not in PLAIN and name in names and hasattr(value, "dtype")
             ],
         )
-        return self.cache[whole] if whole in self.cache else None  # noqa: SIM401 - a look-up may take turns
 
 
 class QuickHeuristics(Heuristics):  # type: ignore[misc]
