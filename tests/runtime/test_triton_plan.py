@@ -10,6 +10,7 @@ import pytest
 import torch
 import triton
 from triton import knobs
+from triton.runtime.jit import JITFunction
 
 import twill
 from tests.fake_triton import FakeTriton, installed
@@ -51,9 +52,9 @@ def not_bound(*_: Any, **__: Any) -> Any:
 def noting(function: Any, seen: list[Any]) -> Any:
     """The same, and its calls are noted."""
 
-    def noted(*given: Any) -> Any:
+    def noted(*given: Any, **named: Any) -> Any:
         seen.append(given)
-        return function(*given)
+        return function(*given, **named)
 
     return noted
 
@@ -112,6 +113,16 @@ def test_a_launch_that_is_recognized_is_not_bound_and_gets_what_triton_s_gets(
         # the metadata of launches is for hooks, of which there are none
         assert passed[-1][3] == 7 and passed[-1][:3] == usual[:3] and passed[-1][4:6] == usual[4:6]
         assert passed[-1][9] is x and passed[-1][10:] == (n, 64)
+
+
+def test_where_it_is_off_every_launch_is_triton_s_own(fake: FakeTriton, monkeypatch: pytest.MonkeyPatch) -> None:
+    fast = twill.jit(triton.jit(plain.fn), policy="off", machine="h200")
+    seen: list[Any] = []
+    original = fast.twill_original
+    monkeypatch.setattr(type(original), "run", noting(JITFunction.run, seen))
+    for _ in range(6):
+        fast[(2,)](X, 5, BLOCK=64)
+    assert len(seen) == len(fake.launches) == 6 and fast.twill_dispatch.hot is None
 
 
 def test_a_launch_that_the_emitted_kernel_refuses_is_bound_twice_at_most(

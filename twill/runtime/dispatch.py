@@ -84,7 +84,7 @@ class Dispatch:
     def launch(self, hot: Hot | None, call: object, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As `look_into`; a launch that stays with Triton is remembered, too."""
         compiled = self.look_into(hot, call, grid, args, kwargs)
-        if compiled is not None and compiled in self.stays:
+        if compiled is not None and compiled in self.stays and self.variants is not None:
             self.stayed_so(hot, call, compiled, grid, args, kwargs)
         return compiled
 

@@ -82,7 +82,8 @@ class TritonPlan:
         original = self.original
         if (
             driver.active.get_current_device() != self.device
-            or not usual(original)
+            or "run" in vars(original)
+            or JITFunction.run is not RUN
             or original.device_caches[self.device][0].get(self.key) is not compiled
             or settings_of_triton() != self.settings
         ):
