@@ -217,11 +217,26 @@ def test_without_a_compiler_everything_is_as_it_was(monkeypatch: pytest.MonkeyPa
     compiler.begun = True
     compiler.tell(told.append)
     compiler.compile()
-    assert compiler.made is None and not told
+    compiler.tell(told.append)
+    assert compiler.made is None and compiler.failed and not told and not compiler.waiting
+
+
+def test_a_forked_process_begins_again_and_what_is_there_is_told_at_once(module: Any) -> None:
+    told: list[Any] = []
+    compiler = Compiler()
+    compiler.lock.acquire()  # as if another thread had it at the fork
+    compiler.begun = True
+    compiler.after_fork()
+    compiler.tell(told.append)
+    assert compiler.begun
+    compiler.compile()
+    compiler.tell(told.append)
+    assert len(told) >= 2 and all(one is compiler.made or one.make for one in told)
 
 
 def tuner(kind: Any = plain) -> Any:
-    made = Autotuner(kind, ["x", "y", "n", "s", "B"], [None, None], ["n", "B", "z"], None, None)
+    made = Autotuner(kind, ["x", "y", "n", "s", "B"], [None, None], ["n", "B"], None, None)
+    made.keys.append("z")
     quicken(made)
     assert isinstance(made, QuickTuner)
     return made

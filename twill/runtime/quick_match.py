@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from twill.runtime.forks import renew_after_fork
+
 SOURCES = [Path(__file__).with_name(name) for name in ("quick_key.c", "quick_match.c")]
 PLACES = {"constant": 0, "fixed": 0, "free": 1, "float": 2, "tensor": 3, "open tensor": 4, "optional tensor": 5}
 MOST = 100  # parameters and options
@@ -29,27 +31,36 @@ class QuickMatch:
 
 
 class Compiler:
-    """Compiles the module once, in a thread of its own. made: the module, when it is there."""
+    """Compiles the module once, in a thread of its own. made: the module, when it is there; failed: it will not be."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.made: Any = None
-        self.begun = False
+        self.begun = self.failed = False
         self.waiting: list[Callable[[Any], None]] = []
+        renew_after_fork(self)
+
+    def after_fork(self) -> None:
+        """See `Renewed`: the thread is not there, so whoever asks next begins again."""
+        self.lock = threading.Lock()
+        self.begun = False
 
     def tell(self, use: Callable[[Any], None]) -> None:
         """Call `use` with the module: now, or from the thread when it is there, or never."""
         with self.lock:
-            if self.made is None:
+            made = self.made
+            begin = made is None and not self.begun and not self.failed
+            if made is None and not self.failed:
                 self.waiting.append(use)
-                begin, self.begun = not self.begun, True
-        if self.made is not None:
-            use(self.made)
+                self.begun = True
+        if made is not None:
+            use(made)
         elif begin:
             threading.Thread(target=self.compile, name="twill-quick-match", daemon=True).start()
 
     def compile(self) -> None:
         """What is missing for it is no error: launches are recognized in Python then."""
+        made = None
         try:
             from triton.runtime.build import compile_module_from_src
 
@@ -57,11 +68,10 @@ class Compiler:
             made = compile_module_from_src(source, "quick_match")
         except Exception as error:
             logging.getLogger("twill.jit").debug("no C: %s", error)
-            return
         with self.lock:
-            self.made = made
+            self.made, self.failed = made, made is None
             waiting, self.waiting = self.waiting, []
-        for use in waiting:
+        for use in waiting if made is not None else ():
             use(made)
 
 
