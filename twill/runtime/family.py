@@ -249,7 +249,7 @@ class EmittedFamily:
         """One that begins now; None if the driver does not want to: a launch is not lost because it is not timed."""
         try:
             with on_device(choice.device):
-                return TimedInterval(stream)
+                return TimedInterval(stream, delayed=True)
         except exc.DriverFailed:
             choice.missed += 1
             return None
