@@ -104,8 +104,10 @@ def refuse_scales(plan: LoweringPlan, task: Task) -> None:
         maker = plan.tasks.get(plan.place_of(source)) if source is not None else None
         loaded = maker is not None and maker.node.kind == "load" and maker.node.transport == "tma"
         if step.op.attribute("layout") != "chunks" or not loaded or maker is None or maker.region != task.region:
+            reason = maker.node.transport_reason if maker is not None and maker.node.kind == "load" else ""
+            why = f" (`{maker.node.name}`: {reason})" if maker is not None and reason else ""
             _refuse(
-                plan, task, f"the scales of `{name}` are not loaded as the tensor core has them",
+                plan, task, f"the scales of `{name}` are not loaded as the tensor core has them{why}",
                 "scales of 128 rows and 4 blocks in 512 bytes, loaded in the loop by a descriptor with blocks "
                 "[1, ROWS // 128, BLOCKS // 4, 2, 256], then .reshape(ROWS // 128, BLOCKS // 4, 32, 4, 4)"
                 ".trans(0, 3, 2, 1, 4).reshape(ROWS, BLOCKS), as in examples/gemm_mxfp8.py",

@@ -383,11 +383,9 @@ def _cut(tile: Array) -> Array:
 def _dot(operands: Sequence[Array], element: str) -> Array:
     """a·b [+ c]: integers exactly, wrapping round, floats in the type of the sums (f16: in f32, rounded once)."""
     left, right, *more = operands
-    if left.dtype.kind == "f":
-        wide = HELD[element]
-        product = np.matmul(left.astype(wide), right.astype(wide))
-        return rounded(product + more[0] if more else product, element)
-    product = np.matmul(left.astype(np.float64), right.astype(np.float64)).astype(np.int64)  # exact up to 2^53
+    floats = left.dtype.kind == "f"
+    wide = HELD[element] if floats else np.float64  # exact up to 2^53
+    product = np.matmul(left.astype(wide), right.astype(wide)).astype(wide if floats else np.int64, copy=False)
     return rounded(product + more[0] if more else product, element)
 
 
