@@ -97,6 +97,8 @@ def _scales(stmt: TensorMultiply, rows: int, columns: int, program: WarpProgram)
     if stmt.of_a is None or stmt.of_b is None:
         yield "has scales of one operand alone"
         return
+    if rows != TENSOR_ROWS:
+        yield f"no MMA of {rows} rows has scales"
     held = [program.buffers[ref.buffer] for ref in (stmt.of_a, stmt.of_b)]
     if (stmt.operand, held[0].element, stmt.block) not in SCALED:
         yield f"no MMA has {stmt.operand} with scales of {held[0].element} for {stmt.block} each"
