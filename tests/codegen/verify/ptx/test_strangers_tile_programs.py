@@ -1,12 +1,15 @@
-"""Tile programs of kernels with scales of blocks compute what Triton's own PTX for sm_100a does."""
+"""Kernels with scales of blocks: tile programs compute what Triton's own PTX for sm_100a does, descriptors are its."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pytest
 
 from tests import stranger_kernels
-from tests.codegen.verify.ptx.test_strangers_block_scales import MXFP4, MXFP8, NVFP4, Case, in_blocks, tensors
+from tests.codegen.verify.ptx.test_strangers_block_scales import MXFP4, MXFP8, NVFP4, Case, in_blocks, stock, tensors
+from twill.codegen.print.cuda.tcgen05_descriptors import scaled_instruction_descriptor
 from twill.kernel.specialization import resolve
 from twill.ptx.formats import decode
 from twill.tile.access.resolve import resolve_accesses
@@ -46,3 +49,25 @@ def test_a_kernel_of_tensor_maps_computes_what_its_compiled_code_does(case: Case
     shapes = {name: array.shape for name, array in given.items()}
     sequential.run(program, (1, 1, 1), made, {"K": 2 * k, **sequential.descriptor_scalars(program, shapes)})
     assert np.abs(made["c"].reshape(128, 128) - wanted).max() <= 2**-20 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize(
+    ("case", "blocks", "operand", "scale", "first_bytes"),
+    [(MXFP8, (128, 128, 128), "f8e4m3", "i8", (0, 1, 2, 3)), (NVFP4, (128, 128, 256), "i8", "f8e4m3", (0,)),
+     (MXFP4, (128, 256, 256), "i8", "i8", (0, 2))],
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:TRITON_DEFAULT_FP_FUSION")
+def test_instruction_descriptors_are_those_of_triton(
+    case: Case, blocks: tuple[int, int, int], operand: str, scale: str, first_bytes: tuple[int, ...]
+) -> None:
+    ptx = stock(case, blocks, described=True).asm["ptx"]
+    asked = set(re.findall(r"tcgen05\.mma\S* \[[^]]*\], %rd\d+, %rd\d+, (%r\d+), \[", ptx))
+    found = {int(number) for name, number in re.findall(r"mov\.b32\s+(%r\d+), (-?\d+);", ptx) if name in asked}
+    mine = scaled_instruction_descriptor(128, blocks[1], operand, scale)
+    assert found == {mine | first << 4 | first << 29 for first in first_bytes}
+    copies = re.findall(r"tcgen05\.cp\S* \[[^]]*\], (%rd\d+);", ptx)
+    words = dict(re.findall(r"mov\.b64\s+(%rd\d+), \{%r\d+, (%r\d+)\};", ptx))
+    high = {words[copy] for copy in copies}
+    said = {int(number) for name, number in re.findall(r"mov\.b32\s+(%r\d+), (\d+);", ptx) if name in high}
+    without_base = {number & ~(7 << 17) for number in said}  # of a pattern of a swizzle, which there is none of
+    assert without_base == {1 << 14 | 8 * 16 >> 4}
