@@ -24,7 +24,14 @@ class Dtype:
         return bool(np.issubdtype(self.kind, np.floating))
 
 
-DTYPES = {"uint8": np.uint8, "int32": np.int32, "float16": np.float16, "float32": np.float32, "bool": np.bool_}
+DTYPES = {
+    "uint8": np.uint8,
+    "int32": np.int32,
+    "int64": np.int64,
+    "float16": np.float16,
+    "float32": np.float32,
+    "bool": np.bool_,
+}
 
 
 class Tensor:
@@ -56,8 +63,8 @@ class Tensor:
     def __eq__(self, other: object) -> Any:
         return Tensor(self.array == other)
 
-    def __sub__(self, other: Tensor) -> Tensor:
-        return Tensor(self.array - other.array)
+    def __sub__(self, other: Tensor | int) -> Tensor:
+        return Tensor(self.array - (other.array if isinstance(other, Tensor) else other))
 
     def __truediv__(self, other: Tensor) -> Tensor:
         return Tensor(self.array / other.array)
@@ -107,6 +114,9 @@ class Tensor:
     def clamp(self, min: Any) -> Tensor:  # noqa: A002
         return Tensor(np.maximum(self.array, min))
 
+    def data_ptr(self) -> int:
+        return int(self.array.ctypes.data)
+
     def numel(self) -> int:
         return int(self.array.size)
 
@@ -134,6 +144,7 @@ def fake_torch() -> Any:
         randn=lambda shape, generator, device: Tensor(generator.numbers.standard_normal(shape)),
         randint=lambda low, high, shape, generator, device: Tensor(generator.numbers.integers(low, high, shape)),
         from_numpy=Tensor,
+        tensor=lambda numbers: Tensor(np.array(numbers)),
         equal=lambda one, two: bool((one.array == two.array).all()),
         cuda=SimpleNamespace(synchronize=lambda: None),
     )

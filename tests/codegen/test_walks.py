@@ -12,13 +12,14 @@ import pytest
 from tests.kernels import H100
 from twill.codegen.emission import Extracted, emit_scheduled, extract
 from twill.codegen.emit import Emission
+from twill.codegen.print.gluon.sayable import refuse_at_once
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, launches, sidecar_problem
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Apply
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.program import ScalarLoop, Stmt
 from twill.codegen.warp.text import text
-from twill.exc import TwillError, UnknownProblem, UnsupportedInKernel, UnsupportedOperation
+from twill.exc import NotInGluon, TwillError, UnknownProblem, UnsupportedInKernel, UnsupportedOperation
 from twill.kernel.problem import Case
 from twill.kernel.specialization import resolve
 from twill.kernel.ttir import ttir
@@ -172,6 +173,11 @@ def test_an_order_of_instances_is_refused_where_programs_walk() -> None:
     schedule = solve(made.graph, H100, SolveOptions(strategy="heuristic"))
     with pytest.raises(UnsupportedInKernel, match="in this order"):
         emit_scheduled(made, H100, schedule)
+
+
+def test_modules_of_gluon_have_no_walk() -> None:
+    with pytest.raises(NotInGluon, match="no loops around a kernel's work"):
+        refuse_at_once(kernel("products", "products").program, 1, "chosen")
 
 
 HEAD = """

@@ -13,10 +13,11 @@ from tests.kernels import H100
 from twill.codegen.emission import emit_scheduled, extract
 from twill.codegen.emit import Emission
 from twill.codegen.emittable import refuse_unemittable
+from twill.codegen.print.gluon.sayable import refuse_at_once
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import Let, ScalarLoop, Stmt, with_blocks
-from twill.exc import DataDependentControlFlow, UnknownProblem, UnsupportedInKernel
+from twill.exc import DataDependentControlFlow, NotInGluon, UnknownProblem, UnsupportedInKernel
 from twill.kernel.problem import Case
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
@@ -110,6 +111,11 @@ def test_numbers_that_decide_on_a_loop_are_asked_for() -> None:
     made = emission("searched").program
     with pytest.raises(UnknownProblem, match="looks numbers up in `starts`"):
         verify(replace(made, program=replace(made.program, file="nowhere.py")))
+
+
+def test_modules_of_gluon_have_no_such_loop() -> None:
+    with pytest.raises(NotInGluon, match="no `while` loops"):
+        refuse_at_once(emission("searched").program.program, 1, "chosen")
 
 
 HEAD = "@triton.jit\ndef k(p, x, n, B: tl.constexpr):\n    i = tl.arange(0, B)\n"

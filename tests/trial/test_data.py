@@ -11,8 +11,9 @@ import pytest
 
 from tests.fake_torch import fake_torch
 from tests.manifests import KERNEL
+from twill.exc import UnknownProblem
 from twill.kernel.problem import Case
-from twill.manifest.document import CallArgument
+from twill.manifest.document import CallArgument, KernelParameter
 from twill.trial.data import GUARD, Data, constant, emitted, make_data, original
 
 ARGUMENTS = (
@@ -43,6 +44,23 @@ def test_what_is_read_is_random_and_the_same_for_a_seed(data: Data) -> None:
     assert np.array_equal(array(make_data(MANIFEST, CASE, device="cpu"), "a_desc"), array(data, "a_desc"))
     assert not np.array_equal(array(make_data(MANIFEST, CASE, 1, device="cpu"), "a_desc"), array(data, "a_desc"))
     assert set(data.inputs) == {"a_desc"} and set(data.outputs) == {"x", "index", "sum"}
+
+
+def test_addresses_point_to_memory_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", fake_torch())
+    arguments = (CallArgument("ptrs", "pointer", "*i64", "i64"),)
+    parameters = (KernelParameter("origin", "ptrs.pointee", "f16", 1),)
+    given = replace(
+        KERNEL, arguments=arguments, parameters=parameters, loads=("ptrs", "ptrs.pointee"), stores=(), reduces=()
+    )
+    case = Case({}, (2,), {"ptrs": (2,), "ptrs.pointee": (8,)}, {}, {"ptrs": (0, 8)})
+    made = make_data(given, case, device="cpu")
+    begin = made.tensor("ptrs.pointee").data_ptr()
+    assert array(made, "ptrs").tolist() == [begin, begin + 8]
+    assert made.counted_from_zero("ptrs").array.tolist() == [0, 8]
+    assert array(made, "ptrs.pointee").std() > 0.1
+    with pytest.raises(UnknownProblem, match=r"how much memory `ptrs.pointee` is"):
+        make_data(given, replace(case, shapes={"ptrs": (2,)}), device="cpu")
 
 
 def test_what_is_not_written_is_seen(data: Data) -> None:

@@ -174,10 +174,9 @@ def _promises(program: WarpProgram) -> Iterator[Promise]:
 
 
 def _accessed(program: WarpProgram, kind: str) -> tuple[str, ...]:
-    """Arguments whose tensors are accessed so, in order."""
+    """Arguments whose tensors are accessed so, in order; and what looked-up addresses point to (`x.pointee`)."""
     found = {op.access.base for op in program.program.ops() if op.kind == kind and op.access is not None}
-    own = (argument for argument in program.program.arguments if not argument.is_pointee)
-    return tuple(argument.name for argument in own if argument.name in found)
+    return tuple(argument.name for argument in program.program.arguments if argument.name in found)
 
 
 def _parameters(program: WarpProgram) -> Iterator[KernelParameter]:

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+from twill.exc import UnknownProblem
 from twill.kernel.problem import Case
 from twill.manifest.document import CallArgument, Manifest
+from twill.tile.program import POINTEE
 
 GUARD = 4096  # bytes on either side
 PATTERN = 0xA5
@@ -23,6 +25,9 @@ _DTYPES = {
     "u32": "uint32", "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
     "f8e4m3fn": "float8_e4m3fn", "f8e5m2": "float8_e5m2",
 }  # fmt: skip
+
+
+MEMORY = {"f8e4m3": "f8e4m3fn"}  # elements of tile programs by the runtime's names, where they differ
 
 Blocks = Mapping[str, tuple[int, ...]]
 
@@ -75,6 +80,11 @@ class Data:
         """Tensors that the kernel reads."""
         return {name: self.tensor(name) for name in self.manifest.loads}
 
+    def counted_from_zero(self, name: str) -> Any:
+        """The tensor of an argument; addresses are counted from where what they point to begins."""
+        pointee = self.held.get(name + POINTEE)
+        return self.tensor(name) - (pointee.tensor.data_ptr() if pointee is not None else 0)
+
     def clear(self) -> None:
         """Outputs as before a launch. A tensor that is read and written is the caller's to restore."""
         for name, tensor in self.outputs.items():
@@ -111,6 +121,21 @@ def make_data(manifest: Manifest, case: Case, seed: int = 0, device: str = "cuda
             if argument.name in manifest.loads:
                 _randomize(one.tensor, generator)
             held[argument.name] = one
+    for parameter in manifest.parameters:
+        if parameter.kind == "origin":
+            if parameter.name not in case.shapes:
+                what = f"nothing says how much memory `{parameter.name}` is, to which the kernel looks up addresses"
+                hint = f'tensors = {{ "{parameter.name}" = [...] }} (docs/problem-sizes.md)'
+                raise UnknownProblem(what, file=manifest.file, hint=hint)
+            held[parameter.name] = guarded(
+                case.shapes[parameter.name], MEMORY.get(parameter.element, parameter.element), device
+            )
+            if parameter.name in manifest.loads:
+                _randomize(held[parameter.name].tensor, generator)
+    for name, numbers in case.tables.items():
+        table = held[name].tensor
+        start = held[name + POINTEE].tensor.data_ptr() if name + POINTEE in held else 0
+        table.copy_(torch.tensor([number + start for number in numbers]).view(table.shape))
     data = Data(manifest, case, held)
     data.clear()
     return data

@@ -23,7 +23,7 @@ def reference(program: TileProgram, data: Data) -> dict[str, Any]:
     elements = {a.name: wide(a.type.element).partition(":")[2] for a in program.arguments if a.name in data.held}
     arrays = {}
     for name, element in elements.items():
-        tensor = data.tensor(name).flatten()
+        tensor = (data.counted_from_zero(name) if name in data.case.tables else data.tensor(name)).flatten()
         tensor = tensor.float() if tensor.dtype.is_floating_point else tensor
         arrays[name] = tensor.cpu().numpy().astype(HELD[element])
     scalars = {**data.case.scalars, **descriptor_scalars(program, data.case.shapes)}

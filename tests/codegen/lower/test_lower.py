@@ -14,6 +14,7 @@ from tests.lowered import scheduled
 from tests.tile_programs import attention, gemm
 from twill import exc
 from twill.codegen.emission import extract
+from twill.codegen.lower import puts
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp import text as warp_text
@@ -105,9 +106,10 @@ def test_registers_are_what_a_launch_has() -> None:
     assert all(g.registers % H100.register_file.granule == 0 for g in made.groups)
 
 
-def test_what_a_tensor_map_cannot_say_is_loaded_by_threads(at_root: object) -> None:
+def test_what_a_tensor_map_cannot_say_is_loaded_by_threads(at_root: object, monkeypatch: pytest.MonkeyPatch) -> None:
     """B's rows are any number of elements apart: 64 of them, 16-bit each, may begin anywhere."""
     kernel = extract("examples/gemm_pointers.py", "bf16", sig=["stride_bk=i32"])
+    monkeypatch.setattr(puts, "AT_ONCE", puts.AT_ONCE // 4)
     made = lower(kernel.program, scheduled(kernel.program), H100)
     ring = next(aref for aref in made.arefs if aref.name == "b")
     assert (ring.transport, ring.full_count, ring.bytes) == ("registers", 4, 0)

@@ -11,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
+from twill.codegen.lower.memory import element_bytes
 from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.puts import is_in_one_piece
 from twill.codegen.lower.task import Place, Task
+
+REGISTER = 4  # bytes
 
 
 def loads_ahead(
@@ -31,9 +34,10 @@ def loads_ahead(
     found: dict[int, int] = {}
     for number, task in enumerate(tasks):
         ring = rings.get(task.place)
-        if ring is None or ring.aref.transport == "tma" or not is_in_one_piece(ring.buffer.shape):
+        if ring is None or ring.aref.transport == "tma" or not is_in_one_piece(ring.buffer):
             continue
-        registers = 2 * -(-prod(ring.buffer.shape) // owner.threads)  # one tile on its way, one that is stored
+        words = prod(ring.buffer.shape) * element_bytes(ring.buffer.element) // REGISTER
+        registers = 2 * -(-words // owner.threads)  # one tile on its way, one that is stored
         if registers <= free:
             free -= registers
             found[number] = interval

@@ -9,6 +9,7 @@ from math import prod
 from twill.codegen.lower.cross_loop_reuse import position, streams
 from twill.codegen.lower.cross_tile_reuse import reuse_conditions, tile_reuse
 from twill.codegen.lower.indices import IndexTiles, padding, places_of
+from twill.codegen.lower.memory import element_bytes
 from twill.codegen.lower.multicast import CTAS
 from twill.codegen.lower.operations import LoweringScope, Tools, nowhere
 from twill.codegen.lower.placement import Ring
@@ -20,6 +21,7 @@ from twill.codegen.warp.layout import runs
 from twill.codegen.warp.program import (
     Acquire,
     Advance,
+    Buffer,
     Expect,
     Fill,
     If,
@@ -35,17 +37,18 @@ from twill.codegen.warp.program import (
 )
 from twill.tile.flat import Step
 
-AT_ONCE = 4096  # elements of a tile that the threads of a group load before they store them
+AT_ONCE = 1 << 14  # bytes of a tile that the threads of a group load before they store them
 
 
-def rows_at_once(shape: tuple[int, ...]) -> int:
+def rows_at_once(tile: Buffer) -> int:
     """Of a tile, that the threads of a group load before they store them."""
-    return largest_part(shape[0], max(1, AT_ONCE // prod(shape[1:]))) if len(shape) == 2 else shape[0]
+    row = prod(tile.shape[1:]) * element_bytes(tile.element)
+    return largest_part(tile.shape[0], max(1, AT_ONCE // row)) if len(tile.shape) == 2 else tile.shape[0]
 
 
-def is_in_one_piece(shape: tuple[int, ...]) -> bool:
+def is_in_one_piece(tile: Buffer) -> bool:
     """Whether that is all of it."""
-    return rows_at_once(shape) == shape[0]
+    return rows_at_once(tile) == tile.shape[0]
 
 
 class Puts:
@@ -139,7 +142,7 @@ class Puts:
         """A tile that no tensor map describes: every thread loads its elements and stores them into the slot, some
         rows at a time."""
         shape = ring.buffer.shape
-        each = rows_at_once(shape)
+        each = rows_at_once(ring.buffer)
         piece = (each, *shape[1:])
         fragment = self.registers.new(
             step.op.name or "loaded", ring.buffer.element, runs(piece, self.plan.tiles.target.threads)

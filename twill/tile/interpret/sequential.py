@@ -96,17 +96,6 @@ def walked(
     yield from _Way(program.walk, index, grid, tensors, scalars).visits()
 
 
-def tables_of(scalars: Mapping[str, int | float]) -> dict[str, Array]:
-    """The tensors of integers whose numbers are known with the scalars of a launch: `sizes[3]` is one of `sizes`
-    (`twill.kernel.problem`)."""
-    found: dict[str, list[int | float]] = {}
-    for name, number in scalars.items():  # in order
-        table, bracket, _ = name.partition("[")
-        if bracket:
-            found.setdefault(table, []).append(number)
-    return {name: np.array(numbers, np.int64) for name, numbers in found.items()}
-
-
 def descriptor_scalars(program: TileProgram, shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
     """Shape and stride arguments of the descriptors, for row-major tensors of these shapes."""
     scalars: dict[str, int] = {}

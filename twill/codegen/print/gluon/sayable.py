@@ -110,6 +110,10 @@ def refuse_at_once(program: TileProgram, cluster: int, order: str) -> None:
             "modules of Gluon have no loops around a kernel's work and no pointers from integers",
             file=program.file, hint=_CUDA,
         )  # fmt: skip
+    loop = next((op for op in program.ops() if op.region is not None), None)
+    if loop is not None:
+        what = "modules of Gluon have no `while` loops"
+        raise exc.NotInGluon(what, file=program.file, line=loop.line, hint=_CUDA)
     if order == "dynamic":
         raise exc.NotInGluon("a partition of Gluon can't pass an instance's number on", hint="`--order static`")
     for op in program.ops():

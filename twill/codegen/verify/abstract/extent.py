@@ -9,7 +9,8 @@ from typing import Any
 from twill.codegen.verify.abstract.scalars import of_integers, wrapped
 from twill.tile.interpret.conversions import rounded
 from twill.tile.interpret.elements import OutsideOfTensor
-from twill.tile.interpret.sequential import Instance, instances, tables_of, walked
+from twill.tile.interpret.sequential import Instance, instances, walked
+from twill.tile.interpret.tables import tables_of
 from twill.tile.program import Access, Axis, Loop, Op, TileProgram, TileType
 from twill.tile.scalar_region import Endless
 

@@ -25,7 +25,7 @@ from twill.codegen.warp.program import (
     WarpProgram,
 )
 from twill.codegen.warp.scheduling import SchedulingStmt, evenly
-from twill.tile.interpret.sequential import tables_of
+from twill.tile.interpret.tables import tables_of
 
 Index = tuple[int, int, int]
 
