@@ -1,8 +1,8 @@
 """Do losses of a training under `twill.jit` stay with those of the same training without it?
 
     python -m benchmarks.repeated fill STORE [--seconds S]          solve what the program launches
-    python -m benchmarks.repeated runs [STORE] [--runs N] [--nudge | --noise]    trainings in one process, without
-                                                                    Twill or with it
+    python -m benchmarks.repeated runs [STORE] [--runs N] [--nudge | --noise | --rotations once|literal]
+                                                                    trainings in one process, without Twill or with it
     python -m benchmarks.repeated shadow STORE [--steps N]          every emitted launch compared (benchmarks.shadow)
     python -m benchmarks.repeated report OUTPUT OUTPUT ...          what outputs of `runs` say, the first one without
 
@@ -11,8 +11,9 @@ it learns them by heart: a program in which small differences grow. `runs` print
 JSON each; all begin with the same weights. With --nudge, one weight of each training (another in each) is the next
 number of its type: what the smallest difference there is becomes. With --noise, launches of Triton's rotations leave
 some of their results, by chance, at a neighbouring number, as many as are rounded otherwise by the emitted kernel: what
-other roundings become that nobody could call wrong. Emitted kernels are launched wherever there are any;
-TWILL_STRICT_MATH=1: those that round where the kernels say.
+other roundings become that nobody could call wrong. With --rotations, PyTorch makes the rotations in the place of
+Triton's kernel: in f32 and rounded once, or rounded after every product and sum as the kernel is written. Emitted
+kernels are launched wherever there are any; TWILL_STRICT_MATH=1: those that round where the kernels say.
 """
 
 from __future__ import annotations
@@ -84,6 +85,33 @@ def noisy() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def rotating(literal: bool) -> Iterator[None]:
+    """liger-kernel's rotations are made by PyTorch inside. literal: every operation is rounded."""
+    import torch
+    from triton.runtime.jit import JITFunction
+
+    launch = JITFunction.run
+
+    def run(kernel: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> Any:
+        if kernel.__name__ != "_triton_rope" or warmup:
+            return launch(kernel, *args, grid=grid, warmup=warmup, **kwargs)
+        given = {**dict(zip(kernel.arg_names, args, strict=False)), **kwargs}
+        width, length = given["hd"], given["sl"]
+        kind = given["q_ptr"].dtype if literal else torch.float32
+        cos, sin = (given[name][..., : width // 2].unsqueeze(2).to(kind) for name in ("cos", "sin"))
+        sin = -sin if given.get("BACKWARD_PASS") else sin
+        for name, heads in (("q", given["n_qh"]), ("k", given["n_kh"])):
+            row = given[f"{name}_row_stride"]
+            whole = given[f"{name}_ptr"].as_strided((given["bs"], length, heads, width), (length * row, row, width, 1))
+            left, right = whole[..., : width // 2].to(kind), whole[..., width // 2 :].to(kind)
+            whole.copy_(torch.cat((left * cos - right * sin, right * cos + left * sin), dim=-1))
+        return None
+
+    with mock.patch.object(JITFunction, "run", run):
+        yield
+
+
 def under(stack: ExitStack, store: Path, policy: str) -> list[Any]:
     """From now on kernels are under `twill.jit`; those that are made."""
     from twill.runtime.policy import settings
@@ -143,6 +171,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument("--nudge", action="store_true")
     parser.add_argument("--noise", action="store_true")
+    parser.add_argument("--rotations", choices=("once", "literal"))
     asked = parser.parse_args()
     make = llama if asked.model == "llama" else gla
     if asked.command == "report":
@@ -157,6 +186,8 @@ def main() -> None:
                 time.sleep(2)
             if asked.noise:
                 stack.enter_context(noisy())
+            if asked.rotations:
+                stack.enter_context(rotating(asked.rotations == "literal"))
             for number in range(asked.runs):
                 print(json.dumps(train(make, asked.steps, number + 1 if asked.nudge else 0)), flush=True)
             account(made)
