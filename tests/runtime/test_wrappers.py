@@ -117,6 +117,9 @@ def test_hooks_of_configurations_and_what_is_given_twice_are_triton_s(monkeypatc
     ours[(2,)](torch.zeros(4), 3)
     with pytest.raises((TypeError, ValueError), match="BLOCK"):
         ours[(2,)](torch.zeros(4), 3, BLOCK=64)
+    for name in ("grid", "warmup"):
+        with pytest.raises(TypeError, match=name):
+            ours[(2,)](torch.zeros(4), 3, **{name: 1})
     hooked: list[Any] = []
     monkeypatch.setattr(LARGE, "pre_hook", hooked.append)
     ours[(2,)](torch.zeros(4), 3)

@@ -9,10 +9,12 @@ A class that a package has made from Triton's keeps its own `run`, and finds our
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from triton.runtime.autotuner import Autotuner, Heuristics
+from triton.runtime.jit import KernelInterface
 
 from twill.runtime.quick_match import COMPILER
 
@@ -33,7 +35,22 @@ class ElementTypes(dict[Any, str]):
 NAMES = ElementTypes()
 
 
-class QuickTuner(Autotuner):  # type: ignore[misc]
+class QuickLaunch(KernelInterface):  # type: ignore[misc]
+    """What both have."""
+
+    def __getitem__(self, grid: Any) -> Callable[..., Any]:
+        """The launch on `grid`."""
+
+        def launch(*args: Any, **kwargs: Any) -> Any:
+            if "grid" in kwargs or "warmup" in kwargs:  # Python says what is wrong with that
+                return self.run(*args, grid=grid, warmup=False, **kwargs)
+            kwargs["grid"], kwargs["warmup"] = grid, False
+            return start(self, args, kwargs)
+
+        return launch
+
+
+class QuickTuner(QuickLaunch, Autotuner):  # type: ignore[misc]
     """An autotuner. twill_names: of the kernel's parameters."""
 
     twill_names: frozenset[str]
@@ -84,7 +101,7 @@ class QuickTuner(Autotuner):  # type: ignore[misc]
         )
 
 
-class QuickHeuristics(Heuristics):  # type: ignore[misc]
+class QuickHeuristics(QuickLaunch, Heuristics):  # type: ignore[misc]
     """Heuristics."""
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
