@@ -79,6 +79,17 @@ def test_one_warp_group_that_spills_is_tried_with_fewer_ctas_before_anything_is_
     assert play.tried == [many, few]
 
 
+def test_what_spills_is_tried_again_only_with_more_registers_of_a_thread() -> None:
+    given = [(8, 64), (7, 64), (5, 96)]  # CTAs, and registers that each of their threads may have
+    many, same, few = (LoweringCandidate(Cost(512, 1000 / n), n, direct=True, limit=limit) for n, limit in given)
+    play, seen = Player(spills(), "made"), list[Attempt]()
+    assert search((many, same, few), play, seen.append) == "made"
+    assert play.tried == [many, few]
+    assert verdicts(seen) == ["refused", "not tried", "taken"]
+    shared = Player(full(), "made")  # fewer CTAs have more of it
+    assert search((many, same), shared) == "made" and shared.tried == [many, same]
+
+
 def test_what_exceeds_shared_memory_is_not_tried_with_fewer_registers() -> None:
     play, seen = Player(full(), "made"), list[Attempt]()
     assert search((FIRST, LEAN, OTHER), play, seen.append) == "made"

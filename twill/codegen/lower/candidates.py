@@ -27,6 +27,7 @@ from twill.codegen.lower.groups import COPIES, warp_groups
 from twill.codegen.lower.occupancy import held_ctas, most_ctas
 from twill.codegen.warp.layout import THREADS
 from twill.machine.description import Machine
+from twill.machine.occupancy import register_pool
 from twill.schedule.document import LoopSchedule, Schedule
 from twill.tile.program import Loop, TileProgram
 
@@ -61,7 +62,8 @@ class LoweringCandidate:
     shared: registers of each computing thread, and bytes of shared memory, that the schedule keeps free of tiles;
     solution: which of the schedules of the kernel that is. direct: one warp group does everything, and tiles go
     straight to its registers (`twill.codegen.lower.direct`); threads: of it; late: each tile where it is read first
-    (`twill.codegen.passes.late_loads`). exchange: of warp groups in some loops."""
+    (`twill.codegen.passes.late_loads`); limit: registers that the compiler may give each of them (0: not said).
+    exchange: of warp groups in some loops."""
 
     cost: Cost
     ctas: int = 1
@@ -75,6 +77,7 @@ class LoweringCandidate:
     exchange: Exchange = ()
     threads: int = THREADS
     late: bool = False
+    limit: int = 0
 
     def __str__(self) -> str:
         words = [f"{self.ctas} CTAs on an SM" if self.ctas > 1 else "1 CTA on an SM"]
@@ -125,6 +128,7 @@ def candidates(
 ) -> tuple[LoweringCandidate, ...]:
     """Every candidate of a schedule, the least predicted cost first; of equal cost, what repeats least work first:
     operands that stay in registers are not fetched again, guards of a steady state that changes are not asked again.
+    More threads than the schedule has come last: the compiler may find room in them where it found none.
     room, shared, solution: of the schedule."""
     taking_turns = BOTH if may_take_turns(schedule) else (False,)
     switching = BOTH if is_joined(program) else (False,)
@@ -157,12 +161,14 @@ def candidates(
                 solution=solution,
                 threads=threads,
                 late=late,
+                limit=register_pool(threads * ctas, machine) // (threads * ctas),
             )
             for threads, one, late in ways_to_load(schedule, machine)
             for ctas, switches in product(range(most_ctas(one, machine), 0, -1), switching)
         ]
         found = straight if is_straight(schedule) or schedule.cooperation.width > 1 else straight + found
-    return tuple(sorted(found, key=lambda candidate: candidate.cost))
+    scheduled = THREADS * schedule.cooperation.width
+    return tuple(sorted(found, key=lambda one: (one.threads > THREADS == scheduled, one.cost)))
 
 
 def ways_to_load(schedule: Schedule, machine: Machine) -> Iterator[tuple[int, Schedule, bool]]:
@@ -280,12 +286,17 @@ def _first(
     last = CandidateRefusal("there is no candidate")
     built: LoweringCandidate | None = None  # the last one that only the compiler refused
     full: set[tuple[object, ...]] = set()  # those of which shared memory is too small, by what decides on it
+    crowded: set[tuple[object, ...]] = set()  # those that spill in as many registers, whatever shares the SM with them
     for number, candidate in enumerate(every):
         deciding = (candidate.ctas, candidate.ping_pong, candidate.direct)
         if candidate.exchange and (*deciding, ()) not in full:
             continue  # shared memory is not short
         if (*deciding, candidate.exchange) in full:
             record(Attempt(candidate, "not tried: needs as much shared memory as one that was refused for it"))
+            continue
+        compiled = (candidate.threads, candidate.limit, candidate.registers, candidate.switches, candidate.late)
+        if candidate.limit and compiled in crowded:
+            record(Attempt(candidate, "not tried: has as many registers as one that spills"))
             continue
         fewer = built is not None and built.direct and candidate.direct  # CTAs: more registers for each, as it is
         if built is not None and candidate.cost > built.cost and not fewer:
@@ -304,6 +315,8 @@ def _first(
             return made
         last = made if made.error is not None and not is_fuller(made.error, last.error) else last
         built = candidate if isinstance(made.error, exc.BuildRejected) else built
+        if isinstance(made.error, exc.BuildRejected):
+            crowded.add(compiled)
         if isinstance(made.error, exc.SharedMemoryFull):
             full.add((*deciding, candidate.exchange))
         record(Attempt(candidate, REFUSED + made.why))

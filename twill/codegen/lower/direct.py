@@ -49,8 +49,6 @@ def direct_schedules(schedule: Schedule, machine: Machine) -> list[tuple[int, Sc
     """The same in each number of threads that may have a program instance between them. First those that have room for
     two of its largest tile, the one that is loaded and what is made of it; the fewest threads first. (16-bit tiles are
     counted as if each element had a register, so the compiler may find room in fewer.)"""
-    if schedule.cooperation.width == 1:
-        return [(THREADS, direct_schedule(schedule, machine))]
     most, spare = machine.context(COMPUTE).max_registers, machine.emitting.spare_registers.whole
     made = [(threads, direct_schedule(schedule, machine, threads)) for threads in WIDTHS]
     return sorted(made, key=lambda one: 2 * _largest(schedule, one[0]) + spare > most)
