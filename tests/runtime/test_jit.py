@@ -262,6 +262,24 @@ def test_code_under_torch_compile_calls_it_without_a_break(
     assert len(stored.originals) == 1
 
 
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_so_does_code_with_an_autotuner_and_heuristics(
+    stored: World, wrapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.utils._triton.has_triton", lambda: True)
+    tuned = triton.autotune([triton.Config({}, num_warps=4)], key=[])(plain)
+    outer = triton.heuristics({"BLOCK": lambda given: 64})(tuned)
+    fast = stored.jit(outer) if wrapped else outer
+    stored.note(plain)
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        fast[(1,)](x, 3)
+        return x * 2
+
+    assert torch.compile(call, backend="eager", fullgraph=True)(torch.ones(64)).shape == (64,)
+    assert len(stored.originals) == 1
+
+
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
 def test_a_custom_operator_launches_the_emitted_kernel_inside_compiled_code(stored: World, backend: str) -> None:
     fast = stored.jit()

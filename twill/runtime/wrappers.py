@@ -9,6 +9,7 @@ A class that a package has made from Triton's keeps its own `run`, and finds our
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -35,6 +36,11 @@ class ElementTypes(dict[Any, str]):
 NAMES = ElementTypes()
 
 
+def is_compiling() -> bool:
+    """Whether torch.compile reads this; PyTorch's own function, once PyTorch is there."""
+    return False
+
+
 class QuickLaunch(KernelInterface):  # type: ignore[misc]
     """What both have."""
 
@@ -42,7 +48,7 @@ class QuickLaunch(KernelInterface):  # type: ignore[misc]
         """The launch on `grid`."""
 
         def launch(*args: Any, **kwargs: Any) -> Any:
-            if "grid" in kwargs or "warmup" in kwargs:  # Python says what is wrong with that
+            if is_compiling() or "grid" in kwargs or "warmup" in kwargs:  # what is wrong with that is Python's to say
                 return self.run(*args, grid=grid, warmup=False, **kwargs)
             kwargs["grid"], kwargs["warmup"] = grid, False
             return start(self, args, kwargs)
@@ -105,7 +111,9 @@ class QuickHeuristics(QuickLaunch, Heuristics):  # type: ignore[misc]
     """Heuristics."""
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """As `Heuristics.run`."""
+        """As `Heuristics.run`, which torch.compile knows how to read."""
+        if is_compiling():
+            return Heuristics.run(self, *args, **kwargs)
         return self.twill_run(args, kwargs)
 
     def twill_run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -134,10 +142,13 @@ def _quick_run(kind: Any) -> Any:
 
 
 def quicken(wrapper: Any) -> None:
-    """Have an autotuner or heuristics around a kernel under `twill.jit` launch quicker; what is neither is left
-    alone."""
+    """Have an autotuner or heuristics around a kernel under `twill.jit` launch quicker; what is neither is left alone,
+    and so are all where PyTorch was not imported before."""
+    compiling = getattr(getattr(sys.modules.get("torch"), "compiler", None), "is_compiling", None)
     kind: Any = type(wrapper)
-    if isinstance(wrapper, Autotuner | Heuristics) and not isinstance(wrapper, QuickTuner | QuickHeuristics):
+    known = isinstance(wrapper, Autotuner | Heuristics) and not isinstance(wrapper, QuickTuner | QuickHeuristics)
+    if known and compiling is not None:
+        globals()["is_compiling"] = compiling
         wrapper.twill_names = frozenset(wrapper.arg_names)
         wrapper.__class__ = _quickened(kind, QuickTuner if isinstance(wrapper, Autotuner) else QuickHeuristics)
 
