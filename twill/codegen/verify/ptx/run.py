@@ -65,7 +65,7 @@ class PtxLaunch:
     program is taken for endless. scattered_budgets: warps of a warp group may be at different `setmaxnreg`s of the
     same number, as the idle warps are with which Triton fills a warp group up; PTX asks for one instruction. answers:
     to requests to cancel a cluster, in order: which of those that have not started, counted around; -1: none. Behind
-    the last one: the first that has not started."""
+    the last one: the first that has not started. tolerated: rules whose findings do not stop the launch."""
 
     arguments: Sequence[Argument]
     tensors: Mapping[str, Array]
@@ -77,6 +77,7 @@ class PtxLaunch:
     blocks: int = 400_000
     scattered_budgets: bool = False
     answers: tuple[int, ...] = ()
+    tolerated: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def execute(module: PtxModule, entry: str, launch: PtxLaunch) -> Result:
             world.pending, world.answers = pending, answers
             finished = _run(world, findings, launch.blocks - blocks)
             blocks += world.blocks
-            if not finished or len(findings.found) >= ENOUGH:
+            if not finished or sum(rule not in launch.tolerated for rule, _ in findings.found) >= ENOUGH:
                 break
     tensors = {name: _back(memory, addresses[name], tensor) for name, tensor in launch.tensors.items()}
     every = [(*block.instructions, *((block.last,) if block.last is not None else ())) for block in code.blocks]
