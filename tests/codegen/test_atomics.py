@@ -66,6 +66,9 @@ SCATTERS = {
         "    r, c = tl.program_id(0) * 32 + tl.arange(0, 32), tl.arange(0, 64)\n"
         "    v = tl.load(x + r[:, None] * 64 + c[None, :])\n    to = tl.sum(v, 1) & 15\n"
         "    tl.atomic_add(y + to[:, None] * 64 + c[None, :], v, mask=v > 1)\n",
+    "exchanges whose old values nobody reads":
+        "    at = tl.program_id(0) * B + tl.arange(0, B)\n    v = tl.load(x + at)\n"
+        "    tl.atomic_xchg(y + at, v * 3, mask=(at < n) & (v > 2))\n",
     "columns that go where theirs does":
         "    r, c = tl.program_id(0) * 32 + tl.arange(0, 32), tl.arange(0, 64)\n"
         "    v = tl.load(x + r[:, None] * 64 + c[None, :])\n    to = (tl.max(v, 0) & 1) * 64 + c\n"

@@ -84,12 +84,12 @@ class AddressNotAffine(TwillError):
 
 
 class AtomicResultUsed(TwillError):
-    """A kernel reads what an atomic addition returns."""
+    """A kernel reads what an atomic operation returns."""
 
     def __init__(self, *, file: str, line: int) -> None:
         super().__init__(
-            "the old value that an atomic addition returns is used",
+            "the old value that an atomic operation returns is used",
             file=file,
             line=line,
-            hint="an atomic addition without a result; counting with atomics stays with Triton",
+            hint="an atomic operation without a result; counting with atomics stays with Triton",
         )

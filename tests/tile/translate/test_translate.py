@@ -10,7 +10,14 @@ import pytest
 import triton
 
 from tests.conftest import GOLDEN, ROOT
-from twill.exc import DataDependentControlFlow, KernelDoesNotCompile, NestedLoop, TwillError, UnsupportedOperation
+from twill.exc import (
+    AtomicResultUsed,
+    DataDependentControlFlow,
+    KernelDoesNotCompile,
+    NestedLoop,
+    TwillError,
+    UnsupportedOperation,
+)
 from twill.kernel.specialization import list_specializations, resolve
 from twill.kernel.ttir import ttir
 from twill.tile import odd_sizes
@@ -325,7 +332,7 @@ REFUSED = [
         UnsupportedOperation, 7, "control flow", "tl.where",
     ),
     (("tl.device_print('n', n)", "tl.store(out, n)"), UnsupportedOperation, 6, "tl.device_print", "leave"),
-    (("tl.atomic_xchg(out, 1.0)",), UnsupportedOperation, 6, "tl.atomic_xchg", "tl.store"),
+    (("x = tl.atomic_xchg(out, 1.0)", "tl.store(out, x)"), AtomicResultUsed, 6, "old value", "without a result"),
     (("tl.atomic_cas(out, 1.0, 2.0)",), UnsupportedOperation, 6, "tl.atomic_cas", "tl.atomic_add"),
     ((LOAD, "tl.atomic_add(out + offs, x, sem='release')"), UnsupportedOperation, 7, "release order", "relaxed"),
     ((LOAD, "tl.atomic_add(out + offs, x, sem='acquire')"), UnsupportedOperation, 7, "acquire or", "relaxed"),

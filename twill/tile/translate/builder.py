@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -35,12 +35,13 @@ TRUTH = TileType((), "i1")
 class ProgramBuilder:
     """Collects the operations of one kernel. Values of Triton's IR are "raw", ours are value ids.
 
-    file: the kernel's file, for errors. around: loops that may be loops over tiles. unsigned: raw values that are
-    descriptors of unsigned integers; other types of Triton's IR do not say it, their operations do.
+    file: the kernel's file, for errors. around: loops that may be loops over tiles. read: raw values that anything
+    reads. unsigned: raw values that are descriptors of unsigned integers; other types of Triton's IR do not say it,
+    their operations do.
     """
 
-    def __init__(self, file: str, around: Sequence[RawOp] = ()) -> None:
-        self.file, self._around = file, {id(op) for op in around}
+    def __init__(self, file: str, around: Sequence[RawOp] = (), read: Collection[int] = ()) -> None:
+        self.file, self._around, self.read = file, {id(op) for op in around}, frozenset(read)
         self.line = 0
         self._over_tiles = 0
         self._in_scalar_loop = 0

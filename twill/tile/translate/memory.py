@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from twill.exc import AtomicResultUsed
 from twill.tile.access.transport import BYTES
 from twill.tile.mlir import Dense, RawOp
 from twill.tile.program import TileType
@@ -16,6 +19,7 @@ ATOMICS: dict[int, dict[str, Attribute]] = {
     6: {"combine": "max"}, 7: {"combine": "min"},
     8: {"combine": "max", "signed": 0}, 9: {"combine": "min", "signed": 0},
 }  # fmt: skip
+EXCHANGE = 10
 RELAXED, ACQUIRE_RELEASE = 1, 4  # of "sem"; the others are acquire and release
 GPU, CTA = 1, 2  # of "scope"; the other is the system
 DESCRIPTOR_REDUCTIONS = {1: "add", 2: "min", 3: "max", 6: "and", 7: "or", 8: "xor"}
@@ -55,7 +59,8 @@ def look_up(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
 
 
 def atomic(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
-    """`tt.atomic_rmw pointer value [mask]`: all but the exchange. combine: add, if nothing is said.
+    """`tt.atomic_rmw pointer value [mask]`. combine: add, if nothing is said. An exchange whose old value nobody reads
+    is a store: of two programs that exchange one element either may be the last, as of two that store.
 
     It is emitted as a relaxed reduction in the scope of the GPU, which includes the CTA's. "acq_rel" is what every
     atomic operation says that says nothing; it orders nothing here, for nobody reads what the operation gives
@@ -63,13 +68,19 @@ def atomic(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     scope of the system (PTX ISA, "red": .release, .sys), which would be lost.
     """
     said = ATOMICS.get(op.attributes["atomic_rmw_op"])
-    if said is None:
+    exchange = op.attributes["atomic_rmw_op"] == EXCHANGE
+    if said is None and not exchange:
         return None
     if op.attributes.get("sem", ACQUIRE_RELEASE) not in (RELAXED, ACQUIRE_RELEASE):
         refuse_order(emitter.file, op, "an atomic operation with acquire or release order", 'sem="relaxed"')
     if op.attributes.get("scope", GPU) not in (GPU, CTA):
         refuse_order(emitter.file, op, "an atomic operation in the scope of the system", 'scope="gpu"')
-    return _raw(op, emitter, "atomic_add", **said)
+    if said is not None:
+        return _raw(op, emitter, "atomic_add", **said)
+    if op.results[0].id in emitter.read:
+        raise AtomicResultUsed(file=emitter.file, line=op.line)
+    _raw(replace(op, results=()), emitter, "store")
+    return (Literal(0, op.results[0].type),)
 
 
 def pointer_of(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:

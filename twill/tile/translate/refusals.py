@@ -28,7 +28,6 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "tl.dot of matrices with one of these precisions, with the batch in the launch grid",
     ),
     "tt.make_tensor_descriptor": ("a tensor descriptor with this padding", 'padding_option="zero" or "nan"'),
-    "tt.atomic_rmw": ("tl.atomic_xchg", "tl.store, where nothing else writes there, or tl.atomic_max"),
     "tt.atomic_cas": ("tl.atomic_cas", "tl.atomic_add, or a reduction in a second kernel"),
     "tt.descriptor_reduce": ("this atomic of a tensor descriptor", "atomic_add, atomic_min, atomic_max, and, or, xor"),
     "tt.descriptor_gather": ("gather through a tensor descriptor", "a block of rows that lie next to each other"),

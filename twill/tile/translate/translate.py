@@ -8,7 +8,7 @@ entry is refused by `twill.tile.translate.refusals` with the kernel line and wha
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from twill.exc import KernelDoesNotCompile, NestedLoop, UnsupportedOperation
@@ -78,7 +78,7 @@ def from_mlir(text: str, spec: Specialization) -> TileProgram:
 
 def _program(spec: Specialization, blocks: tuple[RawBlock, ...], around: Sequence[RawOp] = ()) -> TileProgram:
     """The program of a function's blocks. around: loops that may have loops in them."""
-    emitter = ProgramBuilder(spec.file, around)
+    emitter = ProgramBuilder(spec.file, around, frozenset(_read(blocks)))
     arguments = _arguments(spec, blocks[0], emitter)
     blocks_without_loops(spec.file, blocks, emitter, _translate)
     return emitter.program(spec, arguments)
@@ -108,6 +108,14 @@ def _has_loop(op: RawOp) -> bool:
     """Whether a loop is in an operation."""
     inner = [one for region in op.regions for block in region for one in block.operations]
     return any(one.name == "scf.for" or _has_loop(one) for one in inner)
+
+
+def _read(blocks: Sequence[RawBlock]) -> Iterator[int]:
+    """Every value that an operation reads."""
+    for op in (op for block in blocks for op in block.operations):
+        yield from op.operands
+        for region in op.regions:
+            yield from _read(region)
 
 
 def _arguments(spec: Specialization, block: RawBlock, emitter: ProgramBuilder) -> tuple[Argument, ...]:
