@@ -19,6 +19,7 @@ MMA, COMMIT = "tcgen05_mma", "tcgen05_commit"
 OPERANDS = {"bf16": "f16", "f16": "f16", "f8e4m3": "f8f6f4", "f8e5m2": "f8f6f4"}
 """Elements of products that are printed -> the kind of their instruction (PTX ISA, tcgen05.mma)."""
 WORKER_BUDGET = 56  # registers of a thread of a partition that only issues instructions
+FEW_REGISTERS = 64  # of a thread, with which a partition has fewer columns of tensor memory in registers at a time
 ROWS, LANES, WARPS = 128, 32, 4  # of tensor memory; of a warp; of a partition that reads tensor memory
 
 PTX_MMA = re.compile(r"tcgen05\.mma\.cta_group::1\.kind::(\w+) +\[[^\]]*\], *(\[[^\]]*\]|\S+), *\S+, *(%\w+|\d+),")

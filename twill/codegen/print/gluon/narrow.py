@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from twill.codegen.print.gluon.blackwell import FEW_REGISTERS
 from twill.codegen.print.gluon.fold import read_by, written_by
 from twill.codegen.print.gluon.repeats import repeated
 from twill.codegen.warp.layout import Accumulator
@@ -23,12 +24,10 @@ from twill.codegen.warp.program import (
     with_blocks,
 )
 
-FEW = 64  # registers of a thread
-
 
 def with_narrow_parts(program: WarpProgram) -> WarpProgram:
     """The program whose partitions of few registers have half as many columns in them at a time."""
-    groups = (_narrowed(g) if 0 < g.registers <= FEW and not g.issuer else g for g in program.groups)
+    groups = (_narrowed(g) if 0 < g.registers <= FEW_REGISTERS and not g.issuer else g for g in program.groups)
     return replace(program, groups=tuple(groups))
 
 
