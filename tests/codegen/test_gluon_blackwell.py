@@ -82,9 +82,9 @@ STATIC = {
                  "mbarrier.wait: acc_full"),
     "the slot of a commit": ("gemm", "tcgen05_commit(a_empty.index(a_b_count % A_STAGES))",
                              "tcgen05_commit(a_empty.index((a_b_count + 1) % A_STAGES))", "mbarrier.commit: a_empty"),
-    "arrivals": ("gemm", "mbarrier.init(acc_empty.index(slot), count=1)",
-                 "mbarrier.init(acc_empty.index(slot), count=2)",
-                 "mbarrier.init: 1 arrivals, 2 slots"),
+    "arrivals": ("gemm", "acc_full, acc_empty = ring_barriers(ACC_STAGES, full=1, empty=1)",
+                 "acc_full, acc_empty = ring_barriers(ACC_STAGES, full=1, empty=2)",
+                 "mbarrier.init: 1 arrivals, 4 slots"),
     "P is not given back": ("attention", "tcgen05_commit(p_empty.index(count % P_STAGES))", "pass",
                             "mbarrier.commit: p_empty"),
 }  # fmt: skip

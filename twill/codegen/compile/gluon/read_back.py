@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from twill.codegen.compile.gluon.fences import unfenced
-from twill.codegen.print.gluon import blackwell, hopper
-from twill.codegen.print.gluon.facts import BUDGETS, COUNTS, ModuleFact, barrier_use
+from twill.codegen.print.gluon import barriers, blackwell, hopper
+from twill.codegen.print.gluon.facts import BUDGETS, COUNTS, ModuleFact, barrier_use, inits
 
 _LOC = re.compile(
     r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+"
     r"(?:, function_name \S+, inlined_at (\d+) (\d+)|\s*// (?P<file>\S+?):\d+:\d+ @\[ (?P=file):(?P<caller>\d+))?"
 )
 """A place, and where it was inlined, which Triton 3.6 and 3.7 say in a comment."""
+_INIT = re.compile(r"mbarrier\.init\.\S+ \[\S+\], (\d+)")
 _READERS = (
-    (re.compile(r"mbarrier\.init\.\S+ \[\S+\], (\d+)"), "mbarrier.init: {} arrivals"),
     (re.compile(r"mbarrier\.arrive\.expect_tx\.\S+ \S+ \[\S+\], (\d+)"), "mbarrier.expect: {} bytes"),
     (hopper.PTX_WAIT, "warpgroup_mma_wait: {} products unfinished"),
     (re.compile(r"\bbar\.(sync|arrive)\s+((?:[89]|1[0-5]), \d+)"), "named barrier: {} {}"),
@@ -112,15 +112,18 @@ def _placed(ptx: str, helpers: dict[int, int]) -> Iterator[tuple[int, int, str]]
 def _from_ptx(ptx: str, helpers: dict[int, int]) -> Iterator[ModuleFact]:
     """What instructions say, once for each line of the module."""
     said: dict[int, set[str]] = defaultdict(set)
-    slots: dict[int, int] = defaultdict(int)
+    counts: dict[int, list[int]] = defaultdict(list)
     numbers = {name: int(value) for name, value in _CONSTANT.findall(ptx)}
     for _, line, text in _placed(ptx, helpers):
-        if one := _read(text) or _tensor(text, numbers):
+        if init := _INIT.search(text):
+            counts[line].append(int(init[1]))
+        elif one := _read(text) or _tensor(text, numbers):
             said[line].add(one)
-            slots[line] += one.startswith("mbarrier.init")
     for line, found in said.items():
         for one in sorted(found):
-            yield ModuleFact(line, f"{one}, {slots[line]} slots" if slots[line] else one)
+            yield ModuleFact(line, one)
+    for line, arrivals in counts.items():
+        yield ModuleFact(line, inits(arrivals))
 
 
 def _line_of(at: re.Match[str], helpers: dict[int, int]) -> int:
@@ -137,7 +140,9 @@ def _helpers(tree: ast.Module) -> dict[int, int]:
     """Lines of the functions that say one instruction in PTX."""
     made: dict[int, int] = {}
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and node.name.startswith("named_barrier_"):
+        if isinstance(node, ast.FunctionDef) and (
+            node.name.startswith("named_barrier_") or node.name == barriers.HELPER
+        ):
             made |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), node.lineno)
     return made
 

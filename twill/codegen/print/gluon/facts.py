@@ -18,6 +18,12 @@ class ModuleFact:
     kernel: int = field(default=0, compare=False)
 
 
+def inits(counts: Sequence[int]) -> str:
+    """Barriers that are initialized in one line, in order, by the arrivals that they count."""
+    said = str(counts[0]) if len(set(counts)) == 1 else " ".join(map(str, counts))
+    return f"mbarrier.init: {said} arrivals, {len(counts)} slots"
+
+
 def ring_use(use: str, barrier: str, depth: int, flipped: bool) -> str:
     """A barrier of a ring, as the counter of its slots passes them. use: "wait", "arrive", "expect", or "commit" of
     products. flipped: whether a fresh slot may be passed."""

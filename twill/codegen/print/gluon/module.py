@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from twill.codegen.print.gluon import blackwell, hopper
+from twill.codegen.print.gluon import barriers, blackwell, hopper
 from twill.codegen.print.gluon.facts import BUDGETS, ModuleFact
 from twill.codegen.print.gluon.host import print_launcher
 from twill.codegen.print.gluon.instances import (
@@ -94,7 +94,8 @@ def print_gluon(program: WarpProgram, specialization: Specialization, schedule: 
         out.line(line)
     out.line()
     _print_constants(printing, out)
-    if functions := helpers(set().union(*(role.features for role in roles))):
+    pairs = {barriers.HELPER} if blackwell.has_tensor_memory(program) else set[str]()
+    if functions := helpers(pairs.union(*(role.features for role in roles))):
         for line in (*functions, "", ""):
             out.line(line)
     print_place(program, out)
@@ -297,7 +298,7 @@ def _print_kernel(printing: Printing, out: PythonWriter) -> None:
             shape = ", ".join([*slots, *map(str, buffer.shape)])
             layout = _shared(buffer.swizzle, buffer.element, len(buffer.shape))[0]
             out.line(f"{name} = gl.allocate_shared_memory(gl.{TYPES[buffer.element]}, [{shape}], {layout})")
-        for aref in program.arefs:
+        for aref in () if blackwell.has_tensor_memory(program) else program.arefs:
             for kind in ("full", "empty"):
                 shape = f"[{_depth(printing, aref)}, 1]"
                 name = f"{identifier(aref.name)}_{kind}"
@@ -323,21 +324,8 @@ def _print_barriers(aref: Aref, printing: Printing, out: PythonWriter) -> None:
     full = aref.full_count if aref.transport in ("tma", "mma") else aref.full_count // hopper.WARPS
     issuing = sum(printing.program.groups[consumer].issuer for consumer in aref.consumers)
     empty = issuing + (aref.empty_count - issuing) // hopper.WARPS
-    name = identifier(aref.name)
-    slot = "0" if aref.depth == 1 else "slot"
-    counts = (("full", full), ("empty", empty))
-    lines = [(count, f"mbarrier.init({name}_{kind}.index({slot}), count={count})") for kind, count in counts]
-    if aref.depth == 1:
-        _print_counts(lines, 1, out)
-        return
-    with out.block(f"for slot in gl.static_range({_depth(printing, aref)})"):
-        _print_counts(lines, aref.depth, out)
-
-
-def _print_counts(lines: list[tuple[int, str]], slots: int, out: PythonWriter) -> None:
-    for count, line in lines:
-        out.fact(f"mbarrier.init: {count} arrivals, {slots} slots")
-        out.line(line)
+    printer = barriers.print_pair if blackwell.has_tensor_memory(printing.program) else barriers.print_single
+    printer(identifier(aref.name), aref.depth, _depth(printing, aref), full, empty, out)
 
 
 def _print_partitions(printing: Printing, out: PythonWriter) -> None:

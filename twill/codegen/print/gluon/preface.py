@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from twill.codegen.print.gluon import blackwell, columns, constants, hopper
+from twill.codegen.print.gluon import barriers, blackwell, columns, constants, hopper
 from twill.codegen.print.gluon.tensor_rings import REINTERPRETED, hosted
 from twill.codegen.print.gluon.versions import settled
 from twill.codegen.print.gluon.writer import WIDTH
@@ -64,7 +64,7 @@ def helpers(features: set[str]) -> list[str]:
     kinds = {"sync": "Wait on a", "arrive": "Arrive, without waiting, on a"}
     used = [kind for kind in kinds if f"named_barrier_{kind}" in features]
     texts = (_NAMED_BARRIER.format(kind=kind, what=kinds[kind], variable="PTX") for kind in used)
-    own = (module.helper() for module in (constants, columns, blackwell) if module.HELPER in features)
+    own = (module.helper() for module in (constants, columns, blackwell, barriers) if module.HELPER in features)
     return "".join((*texts, *own)).removeprefix("\n\n").splitlines()
 
 
