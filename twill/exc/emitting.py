@@ -49,6 +49,11 @@ class BuildRejected(CandidateRefused):
         self.cause = cause
         self.facts = facts
 
+    @property
+    def spilled(self) -> int:
+        """Bytes that a thread stores of registers that are spilled."""
+        return int(getattr(self.facts, "spill_stores", 0))
+
 
 class RegisterFileFull(CandidateRefused):
     """The register budgets of a schedule are `excess` registers more than a launch of so many threads can hand out."""

@@ -3,6 +3,8 @@ loop that says what became of each."""
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from tests.golden_schedules import Example, kernel, machine, schedule
@@ -33,8 +35,8 @@ def full() -> exc.SharedMemoryFull:
     return exc.SharedMemoryFull("too many bytes")
 
 
-def spills() -> exc.BuildRejected:
-    return exc.BuildRejected("spill", "it spills", None)
+def spills(stored: int = 0) -> exc.BuildRejected:
+    return exc.BuildRejected("spill", "it spills", SimpleNamespace(spill_stores=stored) if stored else None)
 
 
 class Player:
@@ -80,12 +82,14 @@ def test_one_warp_group_that_spills_is_tried_with_fewer_ctas_before_anything_is_
 
 
 def test_what_spills_is_tried_again_only_with_more_registers_of_a_thread() -> None:
-    given = [(8, 64), (7, 64), (5, 96)]  # CTAs, and registers that each of their threads may have
-    many, same, few = (LoweringCandidate(Cost(512, 1000 / n), n, direct=True, limit=limit) for n, limit in given)
-    play, seen = Player(spills(), "made"), list[Attempt]()
-    assert search((many, same, few), play, seen.append) == "made"
-    assert play.tried == [many, few]
-    assert verdicts(seen) == ["refused", "not tried", "taken"]
+    given = [(8, 64), (7, 64), (6, 80), (5, 96)]  # CTAs, and registers that each of their threads may have
+    made = [LoweringCandidate(Cost(512, 1000 / n), n, direct=True, limit=limit) for n, limit in given]
+    many, same, more, few = made
+    for stored, tried in ((0, [many, more]), (4 * 32 * 15, [many, more]), (4 * 32 * 16, [many, few])):
+        play, seen = Player(spills(stored), "made"), list[Attempt]()
+        assert search(made, play, seen.append) == "made"
+        assert play.tried == tried
+        assert verdicts(seen)[:2] == ["refused", "not tried"]
     shared = Player(full(), "made")  # fewer CTAs have more of it
     assert search((many, same), shared) == "made" and shared.tried == [many, same]
 

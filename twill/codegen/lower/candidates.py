@@ -22,7 +22,7 @@ from itertools import permutations, product
 from typing import TypeVar
 
 from twill import exc
-from twill.codegen.lower.direct import direct_schedule, direct_schedules, has_products, is_straight, load_cycles
+from twill.codegen.lower.direct import WORD, direct_schedule, direct_schedules, has_products, is_straight, load_cycles
 from twill.codegen.lower.groups import COPIES, warp_groups
 from twill.codegen.lower.occupancy import held_ctas, most_ctas
 from twill.codegen.warp.layout import THREADS
@@ -36,6 +36,7 @@ REFUSED = "refused: "
 
 SOLVED_AGAIN = (exc.BuildRejected, exc.SharedMemoryFull, exc.RegisterFileFull)  # with more of it free
 MOST_EXCHANGES = 12  # ways to exchange warp groups that are tried
+SAVED = 32  # stores of spilled values that one more register can save: those that it holds one after the other
 
 Made = TypeVar("Made")
 Exchange = tuple[tuple[int, int, int], ...]
@@ -286,7 +287,7 @@ def _first(
     last = CandidateRefusal("there is no candidate")
     built: LoweringCandidate | None = None  # the last one that only the compiler refused
     full: set[tuple[object, ...]] = set()  # those of which shared memory is too small, by what decides on it
-    crowded: set[tuple[object, ...]] = set()  # those that spill in as many registers, whatever shares the SM with them
+    least: dict[tuple[object, ...], int] = {}  # registers of a thread below which a build spills, where one did
     for number, candidate in enumerate(every):
         deciding = (candidate.ctas, candidate.ping_pong, candidate.direct)
         if candidate.exchange and (*deciding, ()) not in full:
@@ -294,9 +295,11 @@ def _first(
         if (*deciding, candidate.exchange) in full:
             record(Attempt(candidate, "not tried: needs as much shared memory as one that was refused for it"))
             continue
-        compiled = (candidate.threads, candidate.limit, candidate.registers, candidate.switches, candidate.late)
-        if candidate.limit and compiled in crowded:
-            record(Attempt(candidate, "not tried: has as many registers as one that spills"))
+        compiled = (candidate.threads, candidate.registers, candidate.switches, candidate.late)
+        if candidate.limit and candidate.limit < least.get(compiled, 0):
+            record(
+                Attempt(candidate, f"not tried: has fewer than {least[compiled]} registers, and one with less spills")
+            )
             continue
         fewer = built is not None and built.direct and candidate.direct  # CTAs: more registers for each, as it is
         if built is not None and candidate.cost > built.cost and not fewer:
@@ -316,7 +319,7 @@ def _first(
         last = made if made.error is not None and not is_fuller(made.error, last.error) else last
         built = candidate if isinstance(made.error, exc.BuildRejected) else built
         if isinstance(made.error, exc.BuildRejected):
-            crowded.add(compiled)
+            least[compiled] = candidate.limit + 1 + made.error.spilled // WORD // SAVED
         if isinstance(made.error, exc.SharedMemoryFull):
             full.add((*deciding, candidate.exchange))
         record(Attempt(candidate, REFUSED + made.why))
