@@ -129,7 +129,8 @@ def candidates(
 ) -> tuple[LoweringCandidate, ...]:
     """Every candidate of a schedule, the least predicted cost first; of equal cost, what repeats least work first:
     operands that stay in registers are not fetched again, guards of a steady state that changes are not asked again.
-    More threads than the schedule has come last: the compiler may find room in them where it found none.
+    More threads than the schedule has come last, the fewest first, with an SM to themselves: the compiler may find room
+    in them where it found none.
     room, shared, solution: of the schedule."""
     taking_turns = BOTH if may_take_turns(schedule) else (False,)
     switching = BOTH if is_joined(program) else (False,)
@@ -168,8 +169,10 @@ def candidates(
             for ctas, switches in product(range(most_ctas(one, machine), 0, -1), switching)
         ]
         found = straight if is_straight(schedule) or schedule.cooperation.width > 1 else straight + found
-    scheduled = THREADS * schedule.cooperation.width
-    return tuple(sorted(found, key=lambda one: (one.threads > THREADS == scheduled, one.cost)))
+    if schedule.cooperation.width > 1:
+        return tuple(sorted(found, key=lambda one: one.cost))
+    scheduled = sorted((one for one in found if one.threads == THREADS), key=lambda one: one.cost)
+    return (*scheduled, *(one for one in found if one.threads > THREADS and one.ctas == 1))
 
 
 def ways_to_load(schedule: Schedule, machine: Machine) -> Iterator[tuple[int, Schedule, bool]]:
