@@ -63,6 +63,13 @@ def test_without_a_line_of_the_remark_the_first_multiply_is_named() -> None:
         refuse((slow,), KernelLines("kernel.py", {3: 30}))
 
 
+@pytest.mark.parametrize("place", [None, SourceLine("/twill/kernel.cu", 1), SourceLine("/twill/tile.cuh", 9)])
+def test_a_spill_in_front_of_the_first_statement_is_shown_at_its_line(place: SourceLine | None) -> None:
+    """No text was written whose line one could look at."""
+    with pytest.raises(exc.BuildRejected, match=r"^kernel.py:30: "):
+        refuse((facts(spill_stores=4, most_spills=place),), KernelLines("kernel.py", {3: 30, 9: 90}))
+
+
 def test_a_spill_in_any_function_is_refused_and_none_is_not() -> None:
     refuse((facts(),), KernelLines("kernel.py", {}))
     with pytest.raises(exc.BuildRejected, match="'b' spills registers"):

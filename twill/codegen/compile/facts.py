@@ -185,8 +185,10 @@ def refuse(facts: tuple[KernelFacts, ...], lines: KernelLines) -> None:
 def _rejected(
     cause: str, message: str, fact: KernelFacts, place: SourceLine | None, lines: KernelLines, hint: str
 ) -> exc.BuildRejected:
-    """The error at the kernel's line, or at the emitted line where there is no other."""
-    if kernel_line := lines.at(place):
+    """The error at the kernel's line: the first one that was printed where the place stands in front of all, or in a
+    header; at the emitted line where nothing says of which kernel it is."""
+    first = lines.lines[min(lines.lines)] if lines.lines else 0
+    if kernel_line := lines.at(place) or first:
         return exc.BuildRejected(cause, message, fact, file=lines.file, line=kernel_line, hint=hint)
     file, line = (place.file.rsplit("/", 1)[-1], place.line) if place else (lines.file, 0)
     return exc.BuildRejected(cause, message, fact, file=file, line=line, hint=hint)
