@@ -26,7 +26,9 @@ from twill.kernel.specialization import Specialization, resolve
 from twill.kernel.ttir import generic
 from twill.machine.description import Machine
 from twill.schedule.checker.check import check_or_raise
-from twill.schedule.document import Schedule
+from twill.schedule.document import Schedule, Strategy
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve as solve_alone
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.odd_sizes import tile_program
 from twill.tile.program import TileProgram
@@ -35,6 +37,8 @@ from twill.tile.rewrite.pipeline import EVERYTHING, EXTRACTED, Allowed, in_parts
 from twill.tile.translate.translate import from_mlir
 
 ATTEMPTS = 4  # schedules of one kernel, the first included
+ALONE: Strategy = "none"  # of a schedule whose iterations do not overlap: no MMA is in flight beside other work
+IN_FLIGHT = ("serialized", "wait")  # what the compiler makes of MMAs whose registers others use
 
 OnStep = Callable[[str], None]
 
@@ -161,6 +165,19 @@ def _emit_solved(
         except (exc.Infeasible, exc.BudgetExhausted) as unsolved:  # what refused the last one is the answer
             every = candidates(kernel.program, last.schedule, machine, room, shared)
             record(Attempt(every[0], f"{REFUSED}{unsolved.message}"))
+            return one_by_one(last, rejected)
+
+    def one_by_one(last: Roomier, rejected: exc.CandidateRefused) -> Roomier | None:
+        if (
+            not isinstance(rejected, exc.BuildRejected)
+            or rejected.cause not in IN_FLIGHT
+            or last.schedule.strategy == ALONE
+        ):
+            return None
+        notify(f"{rejected.message}: scheduling again with iterations that do not overlap")
+        try:
+            return Roomier(0, solve_alone(kernel.graph, machine, SolveOptions(strategy=ALONE)))
+        except (exc.Infeasible, exc.BudgetExhausted, exc.StrategyGaveUp):
             return None
 
     schedule = solve(kernel.graph, machine)

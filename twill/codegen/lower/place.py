@@ -20,6 +20,7 @@ from twill.codegen.lower.placement import Placement, Ring
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.scale_rings import ScaleColumns
 from twill.codegen.lower.staging import choose_panels, enough, hosts, staged, staging_bytes
+from twill.codegen.lower.streamed_tiles import streamed
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.lower.tensor_rings import tensor_rings
 from twill.codegen.targets.base import LANES
@@ -195,7 +196,7 @@ class _Rings:
         they are."""
         copied = self.copied()
         depth = {number: ring.aref.depth for number, ring in copied.items()}
-        deepest = self.plan.machine.emitting.ring_slots.whole
+        deepest = self.deepest()
         left = (
             self.plan.capacity
             - self.reserved
@@ -218,6 +219,15 @@ class _Rings:
                 return depth
             left -= need
             depth.update(deeper)
+
+    def deepest(self) -> int:
+        """Slots of a ring at most: where all tiles come from memory, those of all rings of loops are no more bytes than
+        keep it busy, but PAIR slots."""
+        most = self.plan.machine.emitting.ring_slots.whole
+        loops = [number for number, ring in self.copied().items() if not ring.held]
+        if not loops or not streamed(self.plan):
+            return most
+        return min(most, max(PAIR, self.plan.machine.emitting.streamed.whole // self.slots_bytes(loops)))
 
     def waits(self, ring: Ring) -> bool:
         """Whether a tile keeps its slot for a whole program instance."""

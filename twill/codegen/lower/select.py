@@ -19,6 +19,7 @@ from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.select_group import select_group
+from twill.codegen.lower.streamed_tiles import lie_side_by_side
 from twill.codegen.lower.tile_scheduler import tile_scheduler
 from twill.codegen.lower.walk import walk_of
 from twill.codegen.warp.choices import Choices
@@ -55,9 +56,8 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     found = rings.sharing
     cluster_of = None if found is None else Cluster(found.axis, CTAS, together=found.together)
     order = longest_first(plan) if cluster_of is None and not walk.stmts else None
-    raster_group = (
-        0 if walk.stmts else raster_group_of(plan) // (CTAS if cluster_of is not None and cluster_of.axis == 0 else 1)
-    )
+    rows = 1 if lie_side_by_side(plan) else raster_group_of(plan)
+    raster_group = 0 if walk.stmts else rows // (CTAS if cluster_of is not None and cluster_of.axis == 0 else 1)
     in_runs = None if dynamic or order is not None or cluster_of is not None else runs(plan, rings)
     scheduler = tile_scheduler(raster_group, order, cluster_of, in_runs)
     made = WarpProgram(

@@ -1,0 +1,100 @@
+"""Promises of `twill.codegen.lower.streamed_tiles`: where no instance reads another one's tiles, rings are as deep as
+memory needs, and instances whose rows lie side by side are walked one after the other."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import count
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.kernels import H100
+from tests.lowered import plan_of, scheduled
+from tests.tile_programs import gemm
+from twill import exc
+from twill.codegen.emission import Extracted, emit_solved, extract
+from twill.codegen.lower.streamed_tiles import lie_side_by_side, streamed
+from twill.codegen.lowering import lower
+from twill.codegen.room import Roomier
+from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.warp.program import WarpProgram
+from twill.codegen.warp.text import text
+from twill.graph.build import wire
+from twill.graph.dependence import DependenceGraph
+from twill.kernel.specialization import problem_of
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+
+FILE = f"{ROOT / 'benchmarks' / 'paged_kernels.py'}::paged_decode"
+TYPES = {
+    **{name: "*bf16:16" for name in ("q_ptr", "k_ptr", "v_ptr", "o_ptr")},
+    **{name: "*i32:16" for name in ("table_ptr", "length_ptr")},
+    **{name: "i32:16" for name in ("most", "page_stride", "row_stride")},
+    "scale": "fp32",
+}
+SIG = [f"{name}={kind}" for name, kind in TYPES.items()]
+
+
+@cache
+def decode() -> Extracted:
+    return extract(FILE, sig=SIG, const=["GROUP=16", "D=128", "PAGE=32"])
+
+
+@cache
+def apart() -> Schedule:
+    """A schedule whose iterations do not overlap."""
+    return solve(decode().graph, H100, SolveOptions(strategy="none"))
+
+
+@cache
+def lowered() -> WarpProgram:
+    made = lower(decode().wired, apart(), H100)
+    assert verify(made, problem_of(decode().specialization)) == ()
+    return made
+
+
+def test_rings_of_tiles_that_no_other_instance_reads_hold_what_keeps_memory_busy() -> None:
+    program = lowered()
+    rings = {aref.name: aref.depth * aref.bytes for aref in program.arefs if aref.name in ("k", "v")}
+    assert sum(rings.values()) == H100.emitting.streamed.whole  # and not all that is free
+    assert program.shared < H100.capacity("shared") // 2
+
+
+def test_instances_whose_rows_lie_side_by_side_follow_one_another() -> None:
+    """Rows of a page have the keys of all heads, which are axis 1 of the launch grid."""
+    plan = plan_of(decode().wired, apart())
+    assert streamed(plan) and lie_side_by_side(plan)
+    assert "define first_row = ((in_layer / (1 * num_programs(1))) * 1)" in text(lowered())
+
+
+def test_operands_that_other_instances_read_too_are_not_streamed() -> None:
+    program = gemm()
+    plan = plan_of(wire(program), scheduled(program))
+    assert not streamed(plan) and not lie_side_by_side(plan)
+
+
+def test_mmas_that_the_compiler_would_serialize_beside_other_work_are_scheduled_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Once, and only where registers kept free have led to no schedule."""
+    overlapped, asked = apart().model_copy(update={"strategy": "joint"}), count()
+
+    def first_only(graph: DependenceGraph, machine: Machine) -> Schedule:
+        if next(asked):
+            raise exc.Infeasible("there is no schedule with so many registers free")
+        return overlapped
+
+    answers: list[Roomier | None] = []
+
+    def refused(*given: Any) -> None:
+        roomier = given[-1]
+        for cause, last in (("spill", overlapped), ("serialized", overlapped), ("wait", overlapped), ("wait", apart())):
+            answers.append(roomier(Roomier(0, last), exc.BuildRejected(cause, f"it has {cause}", None)))
+
+    monkeypatch.setattr("twill.codegen.emission.emit", refused)
+    emit_solved(decode(), H100, first_only)
+    assert [one is not None and one.schedule.strategy for one in answers] == [False, "none", "none", False]

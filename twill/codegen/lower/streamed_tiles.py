@@ -1,0 +1,55 @@
+"""Loops whose tiles no other program instance reads: they come from memory, not from the L2 cache.
+
+A product that reads each of its tiles once (attention of one query to the keys of its sequence) is as fast as memory.
+That is used best with no more on its way to an SM than it takes to keep it busy, and where what the CTAs read at one
+time lies side by side: rows of a tile that are shorter than a page of memory go on in the tile of the next instance
+along one axis of the launch grid.
+"""
+
+from __future__ import annotations
+
+from twill.codegen.lower.grouped_rasterization import axes
+from twill.codegen.lower.plan import LoweringPlan
+from twill.codegen.lower.task import Task
+from twill.tile.affine import Polynomial
+
+INJECTIVE = ("program_id", "num_programs", "constant", "add", "sub", "mul", "cast", "tile_load")  # of other indices
+
+
+def streamed(plan: LoweringPlan) -> list[Task]:
+    """The loads of all loops, if no other program instance reads any of what they read, and MMAs read some of it; none
+    otherwise."""
+    loads = [task for task in plan.tasks.values() if task.node.kind == "load" and task.region in plan.loops]
+    multiplied = any(reader.node.kind == "mma" for task in loads for reader in plan.readers(task.place))
+    makers = plan.wired.uniformity.makers.values()
+    grid = {int(str(dict(op.attributes).get("axis", 0))) for op in makers if op.kind == "program_id"}
+    return loads if multiplied and all(axes(plan, task) == grid and _is_own(plan, task) for task in loads) else []
+
+
+def _is_own(plan: LoweringPlan, task: Task) -> bool:
+    """Whether instances with other indices read other tiles: what is divided, or bounded, may be the same for many."""
+    access = plan.flat.steps[task.steps[-1]].op.access
+    assert access is not None
+    scalars, makers = plan.wired.scalars, plan.wired.uniformity.makers
+    reached = scalars.reach_of(access.constant).union(*(scalars.reach_of(axis.offset) for axis in access.axes))
+    return all(makers[value].kind in INJECTIVE for value in reached if value in makers)
+
+
+def lie_side_by_side(plan: LoweringPlan) -> bool:
+    """Whether rows of such tiles go on in those of the next instance along axis 1 of the launch grid."""
+    loads = streamed(plan)
+    return bool(loads) and all(_goes_on(plan, task) for task in loads)
+
+
+def _goes_on(plan: LoweringPlan, task: Task) -> bool:
+    """Whether the rows of a tile begin behind those of the instance before, along axis 1."""
+    access = plan.flat.steps[task.steps[-1]].op.access
+    assert access is not None
+    inner = access.axes[-1]
+    makers = plan.wired.uniformity.makers
+    moved = [value for value in inner.offset.symbols() if value in makers]
+    if inner.stride != Polynomial.constant_of(1) or len(moved) != 1:
+        return False
+    made = makers[moved[0]]
+    is_next = made.kind == "program_id" and int(str(dict(made.attributes).get("axis", 0))) == 1
+    return is_next and inner.offset == Polynomial.symbol(moved[0]) * inner.extent
