@@ -194,7 +194,7 @@ MUTATIONS: tuple[Mutation, ...] = (
          "if (warps_before >= {first // _WARP} && elect_one())", [N64]),
         ("thread of the group", 'thread = f"threadIdx.x - {first}" if first else "threadIdx.x"',
          'thread = f"threadIdx.x - {first}" if first else "threadIdx.x + 32"', [INTEGERS, COLUMNS]),
-        ("rows of lanes", "warp * {rows} + lane / 4", "warp * {rows} + lane / 8", [K64]),
+        ("rows of lanes", "warp * {one.warp_rows} + lane / 4", "warp * {one.warp_rows} + lane / 8", [K64]),
         ("columns of lanes", "lane_column = lane % 4 * 2", "lane_column = lane % 4", [K64]),
         ("boundary of roles", "(warps_before < {end // _WARP})", "(warps_before <= {end // _WARP})", [N64]),
     ),

@@ -24,7 +24,7 @@ NVRTC = "nvidia-cuda-nvrtc"  # the package
 PACKAGE = Path(__file__).resolve().parent.parent
 EMITS = (
     "*.py", *(f"{room}/**/*.py" for room in (
-        "codegen", "graph", "kernel", "machine", "manifest", "schedule", "smt", "solve", "tile", "toml", "zlp",
+        "codegen", "graph", "kernel", "machine", "manifest", "ptx", "schedule", "smt", "solve", "tile", "toml", "zlp",
     )), "codegen/**/*.cuh", "runtime/tensor_map.py", "machines/*.toml", "../machines/*.toml",
 )  # fmt: skip
 """What decides how a kernel is emitted: the key of an emitted kernel has their hash."""
