@@ -100,9 +100,10 @@ def why_not_tma(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
 
 
 def unaligned(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
-    """What is not provably a positive multiple of 16 bytes: base address, strides, constant.
+    """What is not provably a multiple of 16 bytes: base address, strides, constant, the first innermost index.
 
-    An argument that is a stride is taken to be positive.
+    An argument that is a stride is taken to be positive. A tensor map that is read from an innermost index of other
+    bytes ends the launch with an illegal instruction (seen on an H100; the PTX ISA does not say so).
     """
     divisors, bytes_each = scalars.divisors(), BYTES[movement.element]
     if movement.alignment % ALIGNMENT:
@@ -110,6 +111,8 @@ def unaligned(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
     for axis in movement.address.axes:
         if axis.extent > 1 and not all(coefficient > 0 for _, coefficient in axis.stride.terms or (((), 0),)):
             yield f"its stride {text(axis.stride, movement)} is not known to be positive"
+        if axis.stride == ONE and axis.extent > 1 and axis.offset.divisor(divisors) * bytes_each % ALIGNMENT:
+            yield f"its index {text(axis.offset, movement)} is not known to be a multiple of {ALIGNMENT} bytes"
         step = axis.stride.divisor(divisors) * bytes_each
         if axis.stride != ONE and axis.extent > 1 and step % ALIGNMENT:
             yield f"its stride {text(axis.stride, movement)} is not known to be a multiple of {ALIGNMENT} bytes"

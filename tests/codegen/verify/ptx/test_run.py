@@ -361,6 +361,14 @@ def test_what_is_missing_around_copies_is_found(words: dict[str, Any], rule: str
     assert rules(copied(**words)) == set(rule.split())
 
 
+@pytest.mark.parametrize(("index", "found"), [(32, set()), (28, set()), (30, {"alignment"}), (-1, {"alignment"})])
+def test_an_innermost_index_that_is_no_multiple_of_16_bytes_is_found(index: int, found: set[str]) -> None:
+    """The hardware ends the launch with an illegal instruction."""
+    body = LOADED.format(bytes=2048, wait=wait()).replace("mov.u32 %r1, 32;", f"mov.s32 %r1, {index};")
+    result = run(body, TILE, [tile_map("source"), tile_map("out")], parameters=MAPS, threads=32, shared=4096)
+    assert rules(result) == found
+
+
 def test_a_copy_that_nobody_waits_for_is_found() -> None:
     body = LOADED.format(bytes=2048, wait="")
     assert rules(run(body, TILE, [tile_map("source"), tile_map("out")], parameters=MAPS, threads=32, shared=4096)) == {

@@ -173,7 +173,10 @@ def _map_and_coordinates(
         found = g.cta.world.maps.get(offset)
         if found is None:
             raise Stopped("form", f"no tensor map lies at {address:#x}")
-        return found, tuple(_of(one, g, lane) for one in coordinates)
+        at = tuple(_of(one, g, lane) for one in coordinates)
+        if at[0] * found.bits % 128:
+            raise Stopped("alignment", f"the innermost index {at[0]} of a tensor map is no multiple of 16 bytes")
+        return found, at
 
     return read
 

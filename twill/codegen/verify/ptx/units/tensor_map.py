@@ -84,6 +84,11 @@ class TensorMapModel:
         _require(self.fill == "zero" or self.dtype in _FLOATS, f"{self.dtype} has no NaN to fill with")
 
     @property
+    def bits(self) -> int:
+        """Of an element in global memory."""
+        return 4 if self.dtype == UNPACKED else 8 * BYTES[self.dtype]
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """Elements that a copy moves along each dimension. The innermost is never stepped over."""
         outer = zip(self.box[1:], self.element_strides[1:], strict=True)
