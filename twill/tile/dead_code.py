@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from twill.tile.affine import Polynomial
-from twill.tile.program import Access, Axis, Carry, Loop, Op, TileProgram, Value, reads
+from twill.tile.program import Access, Axis, Carry, Items, Loop, Op, TileProgram, Value, reads
 
 EFFECTS = frozenset({"store", "atomic_add", "descriptor_store", "descriptor_reduce", "tile_store", "tile_reduce",
                      "visit"})  # fmt: skip
-
-Items = tuple[Op | Loop, ...]
 
 
 def compact(program: TileProgram) -> TileProgram:

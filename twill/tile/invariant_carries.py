@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from twill.tile.program import Loop, Op, TileProgram
-
-Items = tuple[Op | Loop, ...]
+from twill.tile.program import Items, Loop, Op, TileProgram
 
 
 def without_invariant_carries(program: TileProgram) -> TileProgram:

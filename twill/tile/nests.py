@@ -25,10 +25,9 @@ from typing import NoReturn
 from twill.exc import NestedLoop
 from twill.tile.affine import Polynomial
 from twill.tile.dead_code import compact
-from twill.tile.program import Access, Carry, Loop, Op, TileProgram, TileType, loops_of, walk
+from twill.tile.program import Access, Carry, Items, Loop, Op, TileProgram, TileType, loops_of, walk
 from twill.tile.rewrite.writer import OpWriter
 
-Items = tuple[Op | Loop, ...]
 BEHIND = 1 << 30  # elements: no axis of a tensor is as long, and an index behind it is still an i32
 I32, TRUTH = TileType((), "i32"), TileType((), "i1")
 STORES = frozenset({"tile_store", "tile_reduce"})

@@ -28,9 +28,8 @@ from twill.manifest.evaluate import Scalar, ScalarOperation, evaluable
 from twill.manifest.tile_loop import TileLoop
 from twill.tile.affine import Polynomial
 from twill.tile.dead_code import EFFECTS, compact
-from twill.tile.program import Carry, Loop, Op, TileProgram, walk
+from twill.tile.program import Carry, Items, Loop, Op, TileProgram, walk
 
-Items = tuple[Op | Loop, ...]
 ADDS = frozenset({"atomic_add", "descriptor_reduce"})
 LOADS = frozenset({"load", "descriptor_load"})
 VIEWS_OF_POINTERS = frozenset({"add_pointer", "splat", "broadcast", "expand_dims", "reshape", "transpose",

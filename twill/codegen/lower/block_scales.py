@@ -16,9 +16,8 @@ from twill import exc
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Source, Task
 from twill.tile.flat import Step
-from twill.tile.interpret.block_scales import CHUNK_ROWS, CHUNK_SCALES
+from twill.tile.interpret.block_scales import CHUNK_ROWS, CHUNK_SCALES, SCALE_OPERANDS
 
-SCALES = (3, 4)  # operands of a product
 CHUNK_COLUMNS = 4  # of tensor memory: 128 rows in 32 lanes, 4 scales in 32 bits (PTX ISA, "Scale Factor A Layout")
 PACKED = 2  # elements of e2m1 in a byte
 
@@ -64,7 +63,7 @@ def _read_as_scales(plan: LoweringPlan, reader: Task, task: Task) -> list[Scales
     return [
         scales_at(plan, step, position)
         for position, source in plan.sources(step, reader.block)
-        if position in SCALES and plan.place_of(source) == task.place
+        if position in SCALE_OPERANDS and plan.place_of(source) == task.place
     ]
 
 
@@ -73,7 +72,7 @@ def scales_at(plan: LoweringPlan, step: Step, position: int) -> Scales:
     rows, stored = plan.tiles.shape(step.operands[0])
     columns = plan.tiles.shape(step.operands[1])[1]
     elements = stored * (PACKED if step.op.attribute("a") == "e2m1" else 1)
-    return Scales(rows if position == SCALES[0] else columns, elements // int(str(step.op.attribute("block"))))
+    return Scales(rows if position == SCALE_OPERANDS[0] else columns, elements // int(str(step.op.attribute("block"))))
 
 
 def sources_of(plan: LoweringPlan, task: Task) -> tuple[Source, Source] | None:
@@ -81,7 +80,7 @@ def sources_of(plan: LoweringPlan, task: Task) -> tuple[Source, Source] | None:
     step = plan.flat.steps[task.steps[-1]]
     if step.op.kind != "dot_scaled":
         return None
-    of_a, of_b = (plan.source(step.operands[position], task.block) for position in SCALES)
+    of_a, of_b = (plan.source(step.operands[position], task.block) for position in SCALE_OPERANDS)
     assert of_a is not None and of_b is not None
     return of_a, of_b
 
@@ -99,7 +98,7 @@ def refuse_scales(plan: LoweringPlan, task: Task) -> None:
     if step.op.kind != "dot_scaled":
         return
     name = task.node.name or "tl.dot_scaled"
-    for position in SCALES:
+    for position in SCALE_OPERANDS:
         source = plan.source(step.operands[position], task.block)
         maker = plan.tasks.get(plan.place_of(source)) if source is not None else None
         loaded = maker is not None and maker.node.kind == "load" and maker.node.transport == "tma"

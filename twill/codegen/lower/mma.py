@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from twill import exc
-from twill.codegen.lower.block_scales import SCALES, copied_by, scales_at, sources_of
+from twill.codegen.lower.block_scales import copied_by, scales_at, sources_of
 from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.register_operands import is_held
 from twill.codegen.lower.task import Task
@@ -30,6 +30,7 @@ from twill.codegen.warp.program import (
     Stmt,
     TensorMultiply,
 )
+from twill.tile.interpret.block_scales import SCALE_OPERANDS
 
 
 class MmaLowering:
@@ -95,7 +96,7 @@ class MmaLowering:
     def scales(self, task: Task, scope: LoweringScope) -> Iterator[tuple[CopyScales, bool]]:
         """The copies of those of A and of B to tensor memory, and whether it is this product that makes them."""
         step = self.plan.flat.steps[task.steps[-1]]
-        for position, source in zip(SCALES, sources_of(self.plan, task) or (), strict=False):
+        for position, source in zip(SCALE_OPERANDS, sources_of(self.plan, task) or (), strict=False):
             slot, ring = scope.slot(source), self.tools.rings.by_place[self.plan.place_of(source)]
             assert slot is not None and ring.scales is not None
             rows, mine = scales_at(self.plan, step, position).rows, copied_by(self.plan, source).place == task.place

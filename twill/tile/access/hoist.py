@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from twill.tile.program import Loop, Op, TileProgram
+from twill.tile.program import Items, Loop, Op, TileProgram
 from twill.tile.vocabulary import ELEMENTWISE, SOURCES
 
-Items = tuple[Op | Loop, ...]
 PURE = frozenset({*SOURCES, *ELEMENTWISE})
 
 

@@ -14,6 +14,8 @@ from twill.tile.interpret.conversions import Array
 
 CHUNK_ROWS, CHUNK_SCALES = 128, 4
 """Rows, and blocks along K of each, whose scales are 512 bytes of memory that a tensor core copies as they are."""
+SCALE_OPERANDS = (3, 4)
+"""The places of the scales of A and of B among the operands of a product."""
 LANES = 32  # rows whose scales are 16 bytes apart in such a chunk
 _E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 

@@ -17,14 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from twill.tile.dead_code import compact
-from twill.tile.program import Carry, Loop, Op, TileProgram, TileType
+from twill.tile.program import Carry, Items, Loop, Op, TileProgram, TileType
 from twill.tile.rewrite.writer import OpWriter
 from twill.tile.vocabulary import ELEMENTWISE
 
 ROWS, COLUMNS = 64, 256  # of a left operand in registers its rows are a multiple, and the most columns of a right one
 GRAIN = 16  # columns of a right operand are a multiple
 WIDE = ("f16", "bf16")  # element types of operands in registers
-Items = tuple[Op | Loop, ...]
 
 
 def transpose_computed(program: TileProgram) -> TileProgram:

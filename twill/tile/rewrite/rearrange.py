@@ -20,11 +20,10 @@ from typing import Any
 from twill.tile.dead_code import compact
 from twill.tile.digits import Array, digits_of
 from twill.tile.interpret.arrays import np
-from twill.tile.program import Loop, Op, TileProgram, TileType
+from twill.tile.program import Items, Loop, Op, TileProgram, TileType
 from twill.tile.rewrite.writer import OpWriter
 from twill.tile.uniformity import classify
 
-Items = tuple[Op | Loop, ...]
 FOLLOWED = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join")
 
 

@@ -12,12 +12,10 @@ from math import prod
 
 from twill.tile.dead_code import compact
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.block_scales import CHUNK_ROWS, CHUNK_SCALES, in_chunks
+from twill.tile.interpret.block_scales import CHUNK_ROWS, CHUNK_SCALES, SCALE_OPERANDS, in_chunks
 from twill.tile.interpret.conversions import Array
-from twill.tile.program import Loop, Op, TileProgram
+from twill.tile.program import Items, Loop, Op, TileProgram
 
-Items = tuple[Op | Loop, ...]
-SCALES = (3, 4)  # operands
 LOADS = ("tile_load", "descriptor_load")
 
 
@@ -27,10 +25,10 @@ def read_chunks(program: TileProgram) -> TileProgram:
     changed: dict[int, Op] = {}
     for op in program.ops():
         if op.kind == "dot_scaled" and op.attribute("layout") == "rows":
-            loaded = [_chunks(program, makers, op.operands[position]) for position in SCALES]
+            loaded = [_chunks(program, makers, op.operands[position]) for position in SCALE_OPERANDS]
             if None not in loaded:
                 said = {**dict(op.attributes), "layout": "chunks"}
-                operands = (*op.operands[: SCALES[0]], *(one for one in loaded if one is not None))
+                operands = (*op.operands[: SCALE_OPERANDS[0]], *(one for one in loaded if one is not None))
                 changed[op.id] = replace(op, operands=operands, attributes=tuple(said.items()))
     return compact(replace(program, body=_block(program.body, changed))) if changed else program
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from twill.tile.program import Loop, Op, TileProgram
+from twill.tile.program import Items, Loop, Op, TileProgram
 from twill.tile.rewrite.writer import OpWriter
 from twill.tile.uniformity import Uniformity, classify
 from twill.tile.vocabulary import ELEMENTWISE
 
 ROWS, COLUMNS = "rows", "columns"
-Items = tuple[Op | Loop, ...]
 
 
 def separate_sides(program: TileProgram) -> TileProgram:

@@ -11,7 +11,7 @@ from twill.tile.interpret.conversions import rounded
 from twill.tile.interpret.elements import OutsideOfTensor
 from twill.tile.interpret.sequential import Instance, instances, walked
 from twill.tile.interpret.tables import tables_of
-from twill.tile.program import Access, Axis, Loop, Op, TileProgram, TileType
+from twill.tile.program import Access, Axis, Items, Loop, Op, TileProgram, TileType
 from twill.tile.scalar_region import Endless
 
 FEW = 256  # iterations of a loop that are all visited
@@ -37,7 +37,7 @@ def trips_at(
     loops = [item for item in program.body if isinstance(item, Loop)]
     start: Mapping[int, Any] | None = None
     for index, at in walked_at(program, grid, scalars, indices):
-        scout = _Counter(program, index, grid, scalars, at, start)
+        scout = _Counter(program, index, grid, scalars, at=at, start=start)
         scout.run()
         start = scout.start
         found.append(tuple(scout.trips.get(loop.id, 0) for loop in loops))
@@ -93,10 +93,15 @@ class ScalarInstance(Instance):
         start: Mapping[int, Any] | None = None,
     ) -> None:
         super().__init__(program, index, grid, tables_of(scalars), scalars, at=at)
-        self.body, self.start = program.outline, start
+        self.body, self.start = self.part(program), start
         self.within = within
         self.ranges: dict[tuple[int, int], tuple[int, int]] = {}
         self.constants: dict[int, tuple[int, int]] = {}
+
+    @staticmethod
+    def part(program: TileProgram) -> Items:
+        """What of the program is run."""
+        return program.outline
 
     def loop(self, loop: Loop) -> None:
         """Counts iterations."""
@@ -209,17 +214,10 @@ class ScalarInstance(Instance):
 class _Counter(ScalarInstance):
     """One that only counts iterations."""
 
-    def __init__(
-        self,
-        program: TileProgram,
-        index: Sequence[int],
-        grid: Sequence[int],
-        scalars: Mapping[str, int | float],
-        at: tuple[Any, ...] = (),
-        start: Mapping[int, Any] | None = None,
-    ) -> None:
-        super().__init__(program, index, grid, scalars, at=at, start=start)
-        self.body = program.trips_outline
+    @staticmethod
+    def part(program: TileProgram) -> Items:
+        """What iterations depend on."""
+        return program.trips_outline
 
     def note(self, op: Op) -> None:
         """Nothing: accesses do not matter."""
@@ -230,7 +228,7 @@ def scouts(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int 
     found: list[ScalarInstance] = []
     start: Mapping[int, Any] | None = None
     for index, at in walked_at(program, grid, scalars):
-        scout = ScalarInstance(program, index, grid, scalars, True, at, start)
+        scout = ScalarInstance(program, index, grid, scalars, within=True, at=at, start=start)
         scout.run()
         start = scout.start
         found.append(scout)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from twill.codegen.verify.abstract.tensor_scales import CHUNK_ROWS, CHUNK_SCALES
 from twill.codegen.warp.layout import Accumulator
 from twill.codegen.warp.program import (
     CopyScales,
@@ -28,7 +29,6 @@ SCALED = {
 }  # fmt: skip
 """Of a product with scales (PTX ISA, "tcgen05 block scaling"): elements of tiles and of scales (i8: two of e2m1, and
 e8m0), elements of a block; how many are in an element of a tile."""
-CHUNK_ROWS, CHUNK_SCALES = 128, 4  # of 512 bytes of scales
 
 
 def region(program: WarpProgram, ref: SlotRef) -> tuple[int, int]:
