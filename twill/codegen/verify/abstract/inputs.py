@@ -106,7 +106,7 @@ _last = deque[tuple[tuple[WarpProgram, ProblemTable | None, bool], tuple[Checked
 
 def _of_table(program: WarpProgram, table: ProblemTable | None, thorough: bool) -> Iterator[CheckedLaunch]:
     tile = program.program
-    refuse_unknown_walk(tile, table)
+    refuse_unknown_numbers(tile, table)
     if table is not None:
         free = strides(tile) & table.units.keys()
         table = None if free else replace(table, grid=of_all_tiles(tile, table))
@@ -120,9 +120,9 @@ def _of_table(program: WarpProgram, table: ProblemTable | None, thorough: bool) 
         yield replace(holding(tile, one), derived=True)
 
 
-def refuse_unknown_walk(program: TileProgram, table: ProblemTable | None) -> None:
-    """Raises UnknownProblem where numbers in memory say what work there is, and nothing says what they are: of any
-    numbers nothing sensible would come."""
+def refuse_unknown_numbers(program: TileProgram, table: ProblemTable | None) -> None:
+    """Raises UnknownProblem where numbers in memory say what work there is, or a `while` loop looks numbers up, and
+    the table says nothing of them: of any numbers nothing sensible would come."""
     missing = sorted(loaded_by_walk(program) - (table.tables.keys() if table is not None else set()))
     if missing:
         raise UnknownProblem(
