@@ -21,10 +21,11 @@ from twill.codegen.verify.abstract.derive import (
     touches_outside,
 )
 from twill.codegen.verify.abstract.extent import scouts
-from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, launches
+from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, launches, leaves_tensors
 from twill.codegen.verify.abstract_machine import alone, independent
 from twill.kernel.problem import ProblemTable
 from twill.manifest.tile_loop import TileLoop
+from twill.tile.interpret.conflicts import conflicts
 from twill.tile.program import TileProgram
 
 KERNELS = """
@@ -61,6 +62,23 @@ def chunks(x, y, stride, n, B: tl.constexpr):
     for i in range(2):
         total += tl.load(x + (at + i) * stride * B + o[:, None] * B + o[None, :], mask=inside, other=0.0)
     tl.store(y + at * stride * B + o[:, None] * B + o[None, :], total, mask=inside)
+
+
+@triton.jit
+def backwards(x, y, stride, n, B: tl.constexpr):
+    o, d = n - 1 - tl.program_id(0) * B - tl.arange(0, B), tl.arange(0, 16)
+    inside = (o[:, None] >= 0) & (d[None, :] < 12)
+    tl.store(y + o[:, None] * 12 + d[None, :], tl.load(x + o[:, None] * 12 + d[None, :], mask=inside), mask=inside)
+
+
+@triton.jit
+def nested(x, y, batch, stride, n, B: tl.constexpr, IN_PLACE: tl.constexpr):
+    o, d = tl.arange(0, B), tl.arange(0, 32)
+    at = y if IN_PLACE else x
+    inside = (o[:, None] < n) & (d[None, :] < 24)
+    last = tl.load(at + (n - 1) * 24 + d, mask=(d < 24) & (n > 0), other=0.0)
+    tile = tl.load(x + o[:, None] * batch + d[None, :] * stride, mask=inside, other=0.0)
+    tl.store(y + o[:, None] * batch + d[None, :] * stride, tile + last[None, :], mask=inside)
 """
 
 
@@ -90,6 +108,30 @@ def test_what_a_distance_is_multiplied_with_makes_its_number_smaller(file: Path,
     """A tensor is as large as the addresses that are made: rows of 16384 times 128 elements are none that end soon."""
     heads = program(file, "heads", f"WIDE={wide}")
     assert derived_problem(heads).scalars["stride"] == str(stride)
+
+
+@pytest.mark.parametrize("n", [1, 2, 64, 65, 130])
+def test_tensors_hold_the_rows_of_a_kernel_that_goes_through_them_backwards(file: Path, n: int) -> None:
+    tile = program(file, "backwards")
+    case = derived_problem(tile).case({"n": n, "stride": 1})
+    made = launch(tile, case)
+    assert {name: array.size for name, array in made.arrays.items()} == {"x": n * 12, "y": n * 12}
+    assert not leaves_tensors(tile, made)
+    assert not touches_outside(tile, case, scouts(tile, made.grid, made.scalars))
+
+
+@pytest.mark.parametrize(("in_place", "row"), [(False, ROW), (True, 24)])
+def test_elements_of_a_tile_lie_apart_and_rows_that_are_also_read_otherwise_have_no_gap(
+    file: Path, in_place: bool, row: int
+) -> None:
+    """Two distances of one tile are a row's and an element's, as in real tensors; equal ones would put elements on one
+    another, and a row whose length the kernel knows is found only where the next one begins behind it."""
+    sig = ("x=*fp32:16", "y=*fp32:16", "batch=i32", "stride=i32", "n=i32")
+    tile = extract(f"{file}::nested", sig=sig, const=("B=64", f"IN_PLACE={in_place}")).program
+    assert derived_problem(tile).scalars == {"batch": str(row), "stride": "1"}
+    made = launch(tile, derived_problem(tile).case({"n": 64}))
+    found = conflicts(tile, (1,), made.arrays, made.scalars).text
+    assert found == "" or in_place and "several numbers" not in found
 
 
 @pytest.mark.parametrize(("n", "outside"), [(0, True), (1, False)])

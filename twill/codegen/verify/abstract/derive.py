@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from twill.codegen.verify.abstract.extent import ScalarInstance, scouts
 from twill.kernel.problem import Case, ProblemTable
 from twill.manifest.evaluate import names
 from twill.manifest.tile_loop import TileLoop
+from twill.tile.affine import Polynomial
 from twill.tile.interpret.sequential import descriptor_scalars
 from twill.tile.program import Argument, Loop, TileProgram
 
@@ -30,8 +31,11 @@ def derived_problem(program: TileProgram) -> ProblemTable:
         for argument in program.arguments
         if argument.type.element.startswith("i") and "." not in argument.name and argument.name not in distances
     }
+    nested = _nested(program, distances)
     scalars = {
-        argument.name: "0.125" if argument.type.element.startswith(("f", "b")) else str(_distance(program, argument))
+        argument.name: "0.125"
+        if argument.type.element.startswith(("f", "b"))
+        else str(nested.get(argument.name) or _distance(program, argument))
         for argument in program.arguments
         if ":" not in argument.type.element and argument.name not in sizes and "." not in argument.name
     }
@@ -77,10 +81,17 @@ def extents(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int
             spans = [scout.ranges.get((op.id, number), (0, 0)) for number in range(len(access.axes))]
             if any(end <= first for first, end in spans):
                 last, spans = 0, []
-            for (_, end), axis in zip(spans, access.axes, strict=False):
-                last += (end - 1) * scout.number(axis.stride)
+            for span, axis in zip(spans, access.axes, strict=False):
+                last += _edges(span, scout.number(axis.stride))[1]
             needed[access.base] = max(needed.get(access.base, 0), last + 1)
     return needed
+
+
+def _edges(span: tuple[int, int], stride: int) -> tuple[int, int]:
+    """The least and the largest distance in memory of the indices from `span[0]` to in front of `span[1]`: a stride may
+    be negative, of a kernel that goes through rows backwards."""
+    first, last = span[0] * stride, (span[1] - 1) * stride
+    return min(first, last), max(first, last)
 
 
 def touches_outside(program: TileProgram, case: Case, reached: Iterable[ScalarInstance]) -> bool:
@@ -94,10 +105,9 @@ def touches_outside(program: TileProgram, case: Case, reached: Iterable[ScalarIn
             if any(end <= first for first, end in spans):
                 continue
             low, high = scout.constants[op.id]
-            for axis, (first, end) in zip(access.axes, spans, strict=True):
-                low, high = (
-                    edge + number * scout.number(axis.stride) for edge, number in ((low, first), (high, end - 1))
-                )
+            for axis, span in zip(access.axes, spans, strict=True):
+                nearest, farthest = _edges(span, scout.number(axis.stride))
+                low, high = low + nearest, high + farthest
             before = low < 0 and not access.indices  # what is added to those is not known here
             if before or (access.base not in case.shapes and high >= LARGEST):
                 return True
@@ -160,6 +170,42 @@ def strides(program: TileProgram) -> set[str]:
     """Arguments that are distances in memory, and nothing else: no size can be made up for them by itself."""
     values = _strides(program)
     return {argument.name for argument in program.arguments if argument.value in values}
+
+
+def _nested(program: TileProgram, distances: Collection[str]) -> dict[str, int]:
+    """Numbers for the arguments that are the distances along two or more axes of one tile, such that none of its elements
+    lie on one another: along the last axis the least that there is, along those in front of it more. A tensor that is
+    stored and also accessed in another way has rows without a gap, if their length is known, so that both ways meet as
+    they do in tensors of a real launch."""
+    arguments = {argument.value: argument for argument in program.arguments if argument.name in distances}
+    accesses = [op.access for op in program.ops() if op.access]
+    ways: dict[str, set[tuple[Polynomial, ...]]] = {}
+    for access in accesses:
+        ways.setdefault(access.base, set()).add(tuple(axis.stride for axis in access.axes))
+    written = {op.access.base for op in program.ops() if op.access and op.kind in ("tile_store", "tile_reduce")}
+    made: dict[str, int] = {}
+    for access in accesses:
+        own = [(axis, arguments[number]) for axis in access.axes if (number := _alone(axis.stride)) in arguments]
+        if len(own) < 2 or any(argument.name in made for _, argument in own):
+            continue
+        (axis, argument), *outer = reversed(own)
+        made[argument.name] = length = max(1, argument.divisibility)
+        same = {one.base for one in accesses if [a.stride for a in one.axes] == [a.stride for a in access.axes]}
+        packed = any(len(ways[base]) > 1 for base in same & written)
+        reach = length * axis.upper.constant if packed and axis.upper and axis.upper.is_constant else 0
+        for axis, argument in outer:
+            unit = max(1, argument.divisibility)
+            length = -(-reach // unit) * unit or _distance(program, argument)
+            made[argument.name], reach = length, length * axis.extent
+            if reach > LARGEST:
+                break
+    return made
+
+
+def _alone(stride: Polynomial) -> int | None:
+    """The value that a stride is; None if it is more than that."""
+    symbols = [*stride.symbols()]
+    return symbols[0] if len(symbols) == 1 and stride == Polynomial.symbol(symbols[0]) else None
 
 
 def _distance(program: TileProgram, argument: Argument) -> int:
