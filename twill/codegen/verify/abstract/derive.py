@@ -88,8 +88,8 @@ def extents(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int
 
 
 def _edges(span: tuple[int, int], stride: int) -> tuple[int, int]:
-    """The least and the largest distance in memory of the indices from `span[0]` to in front of `span[1]`: a stride may
-    be negative, of a kernel that goes through rows backwards."""
+    """The least and the largest distance in memory of the indices from `span[0]` to in front of `span[1]`: a stride is
+    negative where a kernel goes through rows backwards."""
     first, last = span[0] * stride, (span[1] - 1) * stride
     return min(first, last), max(first, last)
 
@@ -173,10 +173,10 @@ def strides(program: TileProgram) -> set[str]:
 
 
 def _nested(program: TileProgram, distances: Collection[str]) -> dict[str, int]:
-    """Numbers for the arguments that are the distances along two or more axes of one tile, such that none of its elements
-    lie on one another: along the last axis the least that there is, along those in front of it more. A tensor that is
-    stored and also accessed in another way has rows without a gap, if their length is known, so that both ways meet as
-    they do in tensors of a real launch."""
+    """Numbers for the arguments that are the distances along two or more axes of one tile, such that none of its
+    elements lie on one another: along the last axis the least that there is, along those in front of it more. A tensor
+    that is stored and also accessed in another way has rows without a gap, if their length is known, so that both ways
+    meet as they do in tensors of a real launch."""
     arguments = {argument.value: argument for argument in program.arguments if argument.name in distances}
     accesses = [op.access for op in program.ops() if op.access]
     ways: dict[str, set[tuple[Polynomial, ...]]] = {}
