@@ -3,7 +3,6 @@ carried or masked by one number is emitted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -12,7 +11,6 @@ from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import Programs
 from twill import exc
-from twill.codegen.emission import extract
 from twill.codegen.emittable import refuse_unemittable
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
@@ -96,33 +94,3 @@ def test_one_number_is_added_to_memory_if_one_condition_holds(uniform: bool) -> 
     p.op("tile_reduce", x, mask, access=p.access("Y", (), "f32", []), combine="add")
     program = p.done()
     assert verify(lower(program, scheduled(program), H100)) == ()
-
-
-LOADED = """
-@triton.jit
-def k(x, y, n, ROWS: tl.constexpr):
-    r, c = tl.arange(0, 64), tl.arange(0, 64)
-    a = tl.exp(tl.load(x + r[:, None] * 64 + c[None, :]))
-    tl.store(y + r[:, None] * 64 + c[None, :], a)
-    if ROWS:
-        for i in range(0, n):
-            a += tl.load(y + i * 64 + c)[None, :]
-    else:
-        a += tl.load(y + r[:, None] * 64 + c[None, :])
-    tl.store(x + r[:, None] * 64 + c[None, :], a)
-"""
-
-
-@pytest.mark.parametrize(("tensor", "rows", "refused"), [("y", True, True), ("y", False, False), ("z", True, False)])
-def test_rows_of_a_tile_that_was_stored_before_are_refused_at_their_load(
-    tensor: str, rows: bool, refused: bool, kernel_file: Callable[..., str]
-) -> None:
-    """One thread has stored what another one would load. From another tensor, or the tile as it is, nothing is said."""
-    source = LOADED.replace("tl.load(y", f"tl.load({tensor}").replace("x, y, n", "x, y, z, n")
-    sig = [*(f"{name}=*fp32:16" for name in "xyz"), "n=i32"]
-    asked = f"{kernel_file(source)}::k"
-    if not refused:
-        extract(asked, sig=sig, const=[f"ROWS={rows}"])
-        return
-    with pytest.raises(exc.UnsupportedInKernel, match="a tile of `y` is loaded behind line [0-9]+, which stores to it"):
-        extract(asked, sig=sig, const=[f"ROWS={rows}"])

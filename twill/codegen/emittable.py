@@ -8,7 +8,6 @@ computed from other data cannot be among them.
 from __future__ import annotations
 
 from twill import exc
-from twill.graph.alias import may_meet
 from twill.tile.program import Loop, Op, TileProgram, Value, reads, walk
 from twill.tile.scalars import Scalars
 from twill.tile.uniformity import Uniformity, classify
@@ -36,33 +35,6 @@ def refuse_unemittable(program: TileProgram) -> None:
         if op.access is not None:
             _address(program, op, uniformity)
             _indices(program, op, uniformity)
-    _loaded_behind_stores(program)
-
-
-def _loaded_behind_stores(program: TileProgram) -> None:
-    """What one thread stores, another one that loads it later need not see: a tile of another shape, or along other
-    axes, is spread over the threads in another way. What an iteration of a loop loads of what an earlier one stored,
-    and tiles that are loaded as they were stored, are for the abstract machine to judge."""
-    stored: list[Op] = []
-    for item in program.body:
-        inside = list(walk((item,)))
-        for op in inside:
-            behind = (one for one in stored if op.kind == "tile_load" and may_meet(one, op) and not _alike(one, op))
-            before = next(behind, None)
-            if before is not None and op.access is not None:
-                what = f"a tile of `{op.access.base}` is loaded behind line {before.line}, which stores to it"
-                _refuse(program, op.line, what, "keep in registers what was stored, or two kernels")
-            if op.kind in WRITES and not isinstance(item, Loop):
-                stored.append(op)
-        stored += [op for op in inside if op.kind in WRITES] if isinstance(item, Loop) else []
-
-
-def _alike(store: Op, load: Op) -> bool:
-    """Whether two accesses are of tiles of one shape, along axes of one stride."""
-    first, second = (
-        [(axis.extent, axis.stride) for axis in op.access.axes] if op.access else [] for op in (store, load)
-    )
-    return first == second
 
 
 def _bounds(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:

@@ -53,11 +53,6 @@ def memory_edges(nodes: Sequence[MemoryNode], counter: LoopCounter | None) -> It
                     yield Edge(src=first.node, dst=second.node, distance=distance, kind="memory", operand="memory")
 
 
-def may_meet(first: Op, second: Op) -> bool:
-    """Whether two accesses of straight-line code, one of them a write, may touch the same elements."""
-    return _conflict(first, second) and meets(_access(first), _access(second), None, 0)
-
-
 def _access(op: Op) -> Access:
     assert op.access is not None
     return op.access

@@ -4,20 +4,26 @@ A thread sees its own stores in order, but nobody else's. A kernel that stores a
 (`tl.store(X + offs, ...)`, `tl.store(X + y, ...)`), or loads again what it has stored, means the order in which it says
 so, also where two threads have the element. Whoever has both accesses needs no wait: the same tile in the same layout.
 What lies apart, and two loads, need none either; a reduction across warps between the two has waited already.
+
+What the TMA stores is there when the thread that issued the copy has waited for its end, and seen by the others when
+they have waited for that thread; before it stores what threads have touched, each of them needs a proxy fence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
-from twill import exc
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.passes.paths import PathAnalysis
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.layout import Layout, Uniform
 from twill.codegen.warp.program import (
+    BulkCommit,
+    BulkWait,
     LoadGlobal,
+    ProxyFence,
     Rearrange,
     Reduce,
     Reg,
@@ -35,21 +41,25 @@ from twill.graph.alias import LoopCounter, first_meeting, meets
 from twill.tile.program import Access, Loop, Op, TileProgram
 
 ACCESSES = ("tile_load", "tile_store", "tile_reduce")
+State = Literal["fresh", "committed", "over", "known"]
 
 
 @dataclass(frozen=True)
 class Touch:
     """An access of global memory by a statement. line: of the kernel. writes: the combination of a store ("" for a
-    plain one); None for a load. layout: which thread has what; None: the TMA has it all."""
+    plain one); None for a load. layout: which thread has what; None: the TMA has it all. state: of a copy of the TMA,
+    whether it is "committed" to a group, and "over" for its thread; of others, "known" when the threads have waited for
+    one another since."""
 
     argument: str
     line: int
     writes: str | None
     layout: Layout | None
+    state: State = "fresh"
 
 
 Pending = frozenset[Touch]
-"""What was touched, on some way here, since the threads of the group last waited for one another."""
+"""What was touched, on some way here, and is not known to all threads of the group, and to the TMA, to be over."""
 
 Pairs = Mapping[tuple[str, int, int], bool]
 """Argument and the lines of two accesses, the lesser first, that may touch the same elements: whether that is only
@@ -57,7 +67,7 @@ where both touch one and the same tile."""
 
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
-    """The pass. Raises UnsupportedInKernel where a store by the TMA would have to be waited for."""
+    """The pass."""
     pairs = meeting_pairs(program.program)
     if not pairs:
         return program
@@ -69,7 +79,7 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
 
 
 def with_waits(program: WarpProgram, group: WarpGroup, pairs: Pairs, memory: SharedMemoryPlan) -> WarpGroup:
-    """The group with a Sync in front of whatever may touch what another thread has touched. Program instances come in
+    """The group with a wait in front of whatever may touch what another thread has touched. Program instances come in
     any order, so nothing is carried from one to the next."""
     search = OrderAnalysis(program, group, pairs)
     search.block(group.body, frozenset())
@@ -129,30 +139,52 @@ def _access(op: Op) -> Access:
     return op.access
 
 
+@dataclass(frozen=True)
+class Waits:
+    """What stands in front of a statement beside the wait of all threads for one another. bulk: the end of all copies
+    of the TMA. fence: a proxy fence of each thread."""
+
+    bulk: bool = False
+    fence: bool = False
+
+
 class OrderAnalysis(PathAnalysis[Touch]):
-    """Goes through a body. needing: the identities of the statements that need a wait in front of them."""
+    """Goes through a body. needing: the waits that statements need in front of them, by the statement's identity."""
 
     def __init__(self, program: WarpProgram, group: WarpGroup, pairs: Pairs) -> None:
         self.program, self.group, self.pairs = program, group, pairs
-        self.needing: set[int] = set()
+        self.needing: dict[int, Waits] = {}
 
     def simple(self, stmt: Stmt, before: Pending) -> Pending:
         """Behind a statement without blocks."""
         match stmt:
             case Sync() | Scan() | SumParts():
-                return frozenset()
+                return _together(before)
             case Reduce() | Rearrange():
-                return before if stmt.barrier is None else frozenset()
+                return before if stmt.barrier is None else _together(before)
+            case BulkCommit():
+                return frozenset(replace(t, state="committed") if _is_copy(t, "fresh") else t for t in before)
+            case BulkWait(pending=0, read=False):
+                return frozenset(replace(t, state="over") if _is_copy(t, "committed") else t for t in before)
             case LoadGlobal() | StoreGlobal() | TmaStore():
                 touch = self.touch(stmt)
                 against = [one for one in before if self.meet(one, touch)]
-                if any(one.layout is None or touch.layout is None for one in against):
-                    self.refuse(touch)
-                if against:
-                    self.needing.add(id(stmt))
-                    return frozenset([touch])
-                return before | {touch}
+                if not against:
+                    return before | {touch}
+                bulk = any(one.layout is None for one in against)
+                known = self.needing.get(id(stmt), Waits())
+                needed = Waits(known.bulk or bulk, known.fence or touch.layout is None)
+                self.needing[id(stmt)] = needed
+                return self.behind(needed, before) | {touch}
         return before
+
+    def behind(self, waits: Waits, before: Pending) -> Pending:
+        """What is pending behind some waits."""
+        if waits.bulk:
+            before = self.simple(BulkWait(0, read=False), before)
+        if waits.fence:  # of what threads did, nothing is left to wait for
+            before = frozenset(one for one in before if one.layout is None)
+        return _together(before)
 
     def touch(self, stmt: LoadGlobal | StoreGlobal | TmaStore) -> Touch:
         """What a statement touches."""
@@ -165,23 +197,37 @@ class OrderAnalysis(PathAnalysis[Touch]):
         return Touch(stmt.window.argument, stmt.line, stmt.combine, layout)
 
     def meet(self, one: Touch, other: Touch) -> bool:
-        """Whether two threads may have the same element in both, and one of them writes."""
+        """Whether a wait has to stand between two accesses: two threads may have the same element in both, and one of
+        them writes."""
         if one.argument != other.argument or one.writes is None is other.writes:
             return False
+        if one.state == "known" and other.layout is not None:
+            return False
+        if _is_copy(one, "fresh") and other.layout is None and one.line == other.line:
+            return False  # boxes of one tile
         low, high = sorted((one.line, other.line))
         same = self.pairs.get((one.argument, low, high))
         return same is not None and not (same and one.layout == other.layout and one.layout is not None)
 
-    def refuse(self, touch: Touch) -> None:
-        """A bulk store is over when its own thread has waited for it, which nobody else knows."""
-        raise exc.UnsupportedInKernel(
-            f"`{touch.argument}` is stored as a tile and touched again in the same program instance",
-            file=self.program.program.file, line=touch.line, hint="one store for each element",
-        )  # fmt: skip
+
+def _is_copy(touch: Touch, state: State) -> bool:
+    """Whether it is a copy of the TMA in that state."""
+    return touch.layout is None and touch.state == state
 
 
-def _waiting(stmts: Iterable[Stmt], needing: set[int], barrier: int) -> Iterator[Stmt]:
+def _together(before: Pending) -> Pending:
+    """Behind a wait of all threads for one another: they know what each of them did, the TMA does not."""
+    return frozenset(
+        replace(one, state="known") if one.layout is not None else one for one in before if not _is_copy(one, "over")
+    )
+
+
+def _waiting(stmts: Iterable[Stmt], needing: Mapping[int, Waits], barrier: int) -> Iterator[Stmt]:
     for stmt in stmts:
-        if id(stmt) in needing:
+        if (waits := needing.get(id(stmt))) is not None:
+            if waits.bulk:
+                yield BulkWait(0, read=False, line=stmt.line)
+            if waits.fence:
+                yield ProxyFence(memory=True, line=stmt.line)
             yield Sync(barrier, line=stmt.line)
         yield with_blocks(stmt, lambda block: _waiting(block, needing, barrier))

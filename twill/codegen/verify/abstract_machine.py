@@ -72,7 +72,7 @@ def run(
     arrays = {name: array.copy() for name, array in launch.arrays.items()}
     rows, columns, layers = (*launch.grid, 1, 1, 1)[:3]
     grid = (rows, columns, layers)
-    dynamic, steps, tensors = program.instance_ring is not None, 0, GlobalTensors(arrays)
+    dynamic, steps, tensors = program.instance_ring is not None, 0, GlobalTensors.of(arrays, program.program)
     for number, places in enumerate(assignments(math.prod(grid), ctas, way)):
         if dynamic and not places:
             continue  # no more CTAs are launched than there are instances

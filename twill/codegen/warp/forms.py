@@ -92,7 +92,7 @@ _STATEMENTS = {
     aref.FetchInstance: "fetch instance<< of a CTA that has not started{cancel:flag}>>",
     aref.PublishInstance: "publish instance {target:slot}: {index:counts} if {exists:count}",
     aref.ReceiveInstance: "receive instance {source:slot}",
-    aref.ProxyFence: "proxy fence",
+    aref.ProxyFence: "proxy fence<< of global memory{memory:flag}>>",
     aref.Sync: "sync {barrier:barrier}",
     aref.Arrive: "arrive {barrier:barrier}",
     aref.TmaStore: "tma store<< by {combine:word}>> {source:slot} -> {map:map}[{coordinates:exprs}]"

@@ -357,7 +357,10 @@ class StoreGlobal(Stmt):
 
 @dataclass(frozen=True)
 class ProxyFence(Stmt):
-    """fence.proxy.async: this thread's writes of shared memory before later asynchronous reads."""
+    """fence.proxy.async: this thread's writes of shared memory before later asynchronous reads. memory: those of global
+    memory instead, with what it has learnt of other threads'."""
+
+    memory: bool = False
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,7 @@ def print_skip(stmt: Skip, ctx: PrintContext) -> None:
 # ---------------------------------------------------------------- named barriers and fences
 def print_proxy_fence(stmt: ProxyFence, ctx: PrintContext) -> None:
     """Of each thread for itself."""
-    ctx.out.line("fence_proxy_async();")
+    ctx.out.line("fence_proxy_async_global();" if stmt.memory else "fence_proxy_async();")
 
 
 def print_sync(stmt: Sync, ctx: PrintContext) -> None:

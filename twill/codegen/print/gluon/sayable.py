@@ -23,6 +23,7 @@ from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform, shap
 from twill.codegen.warp.program import (
     WARP_VOTE,
     Buffer,
+    BulkWait,
     Compute,
     CountReuse,
     Fragment,
@@ -31,6 +32,7 @@ from twill.codegen.warp.program import (
     Let,
     LoadGlobal,
     Pipeline,
+    ProxyFence,
     Rearrange,
     Reduce,
     Scan,
@@ -192,6 +194,8 @@ def _of_statement(stmt: Stmt) -> Iterator[Reason]:
             yield stmt.line, "Gluon stores no part of the columns of a tensor", "tiles that fit into one staging buffer"
         case LoadGlobal(window=window) | StoreGlobal(window=window) if any(_odd(axis.extent) for axis in window.axes):
             yield stmt.line, f"a window of {prod(a.extent for a in window.axes)} elements is no power of two", _TILES
+        case BulkWait(read=False, line=line) | ProxyFence(memory=True, line=line) if line:
+            yield line, "Gluon has no wait for the end of a copy to global memory, nor a fence of it", _CUDA
         case StoreGlobal(combine=combine) if combine:
             yield stmt.line, f"the atomic `{combine}` has no printer for Gluon", _CUDA
         case Reduce(combine=combine) if combine not in ("add", "max", "min"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twill.codegen.verify.abstract.order import Clock, Region, SlotAccess, SlotAccesses, overlap
@@ -16,7 +16,9 @@ from twill.tile.interpret.arithmetic import HELD, Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.elements import Elements, gather, scatter, seen_as, window
 from twill.tile.interpret.partial_sums import PartialSums
+from twill.tile.program import TileProgram
 
+ALIGNMENT = 16  # bytes of an innermost index of a tensor map
 BITS = {**WIDTHS, "i1": 8}  # of an element in memory
 
 
@@ -120,10 +122,40 @@ def joined(tensor_map: TensorMapSpec, axes: list[Axis], offset: int) -> list[int
 
 @dataclass
 class GlobalTensors:
-    """Tensors by name, flat. sums: of a launch, that several program instances have parts of."""
+    """Tensors by name, flat. sums: of a launch, that several program instances have parts of. stored: names of those
+    that the program stores to. promised: of those of descriptors, whose indices are the caller's to choose."""
 
     tensors: Mapping[str, Array]
     sums: PartialSums = field(default_factory=PartialSums)
+    stored: frozenset[str] = frozenset()
+    promised: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, Array], program: TileProgram) -> GlobalTensors:
+        """Those of a launch of a program."""
+        stored = {op.access.base for op in program.ops() if op.access and op.kind in ("tile_store", "tile_reduce")}
+        promised = {a.name for a in program.arguments if a.type.element.startswith("desc")}
+        return cls(tensors, stored=frozenset(stored), promised=frozenset(promised))
+
+    def misplaced(self, tensor_map: TensorMapSpec, coordinates: Sequence[int]) -> str:
+        """What is wrong with the place of a box; "" if nothing is. A tensor map that is read or written from an
+        innermost index of other bytes ends the launch with an illegal instruction."""
+        name, first = tensor_map.argument, coordinates[-1]
+        if name in self.promised or first * BITS[tensor_map.element] % (8 * ALIGNMENT) == 0:
+            return ""
+        return f"the innermost index {first} of a box of `{name}` is no multiple of {ALIGNMENT} bytes"
+
+    def loading(self, tensor_map: TensorMapSpec, elements: Elements) -> Callable[[], tuple[Array, bool]]:
+        """A copy of the TMA that begins now: gives, whenever it is over, what it brings then, and whether it might have
+        brought something else, as a store has come in between."""
+        name, element = tensor_map.argument, tensor_map.element
+        first = self.load(name, elements, 0.0, element) if name in self.stored else None
+
+        def over() -> tuple[Array, bool]:
+            value = self.load(name, elements, 0.0, element)
+            return value, first is not None and first.tobytes() != value.tobytes()
+
+        return over
 
     def box(self, tensor_map: TensorMapSpec, coordinates: list[int], scope: EvaluationScope) -> Elements:
         """Addresses of a box and which of them are inside of the map."""

@@ -60,6 +60,7 @@ from twill.graph.work import tile_bytes
 from twill.tile.digits import rearranged
 from twill.tile.interpret.arithmetic import Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.elements import Elements
 
 
 def execute(actor: Actor, stmt: Stmt) -> None:
@@ -263,6 +264,15 @@ def _box_bytes(meant: TensorMapSpec) -> int:
     return tile_bytes(meant.box, meant.element)
 
 
+def _box(actor: Actor, stmt: TmaLoad | TmaStore, what: str) -> Elements:
+    """The elements of a box, which has to begin where the TMA can."""
+    machine = actor.machine
+    meant, coordinates = machine.program.maps[stmt.map], [integer(expr, actor.scope) for expr in stmt.coordinates]
+    if wrong := machine.tensors.misplaced(meant, coordinates):
+        actor.report("aligned", f"{what} by {actor.role}: {wrong}")
+    return machine.tensors.box(meant, coordinates, actor.scope)
+
+
 def _tma_load(actor: Actor, stmt: TmaLoad) -> None:
     """Into the CTA's own slot; of a load with a sender, into those of all CTAs of the cluster, by that one alone."""
     machine = actor.machine
@@ -294,12 +304,17 @@ def _load(actor: Actor, stmt: TmaLoad, machine: CtaState) -> None:
     target = actor.touch(stmt.target, access, actor.clock.of_elected(), machine)
     if target != slot:
         actor.report("phase", f"{what} by {actor.role} goes to slot {target} and counts on that of slot {slot}")
-    elements = machine.tensors.box(meant, [integer(expr, actor.scope) for expr in stmt.coordinates], actor.scope)
+    copy = machine.tensors.loading(meant, _box(actor, stmt, what))
     view = machine.shared.view(stmt.target, target)
     view[...] = undefined(view.shape, meant.element)
+    line, role = actor.line, actor.role
 
     def land() -> None:
-        view[...] = machine.tensors.load(meant.argument, elements, 0.0, meant.element).reshape(view.shape)
+        value, raced = copy()
+        view[...] = value.reshape(view.shape)
+        if raced:
+            text = f"{what} by {role} may bring what `{meant.argument}` held before a store in front of it"
+            machine.findings.add("order", f"{text}: nothing makes it wait", line, role)
 
     barrier.load(_box_bytes(meant), land)
     if ring.aref.pair:  # a phase is complete when the bytes of both CTAs are there, and so behind their threads' waits
@@ -313,7 +328,7 @@ def _tma_store(actor: Actor, stmt: TmaStore) -> None:
     region, index = machine.shared.region(stmt.source), len(actor.bulk_groups) + 1
     access = SlotAccess(actor.group.id, ("read", actor.group.id), index, "tma", False, region, actor.line, what)
     slot = actor.touch(stmt.source, access, actor.clock.of_elected())
-    elements = machine.tensors.box(meant, [integer(expr, actor.scope) for expr in stmt.coordinates], actor.scope)
+    elements = _box(actor, stmt, what)
     view = machine.shared.view(stmt.source, slot)
     actor.bulk_open.append(BulkStore(view, meant.argument, elements, stmt.combine, meant.element, actor.line))
 
@@ -368,7 +383,8 @@ def _receive_instance(actor: Actor, stmt: ReceiveInstance) -> None:
 
 
 def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
-    actor.clock.fence()
+    if not stmt.memory:
+        actor.clock.fence()
 
 
 HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {

@@ -1,0 +1,223 @@
+"""Where a warp group waits for another one that has stored what it is about to touch in global memory.
+
+A kernel that stores a tile and goes on to load it (`dk` of a first loop, to which a second one adds) means the order in
+which it says so. Within a warp group that is `twill.codegen.passes.memory_order`; between two, the one that stores says
+through a ring of one slot when it is done, and the other one waits for that in front of its first access. Loads of the
+TMA are issued far ahead of what is computed: without the ring they bring what was in memory before.
+
+Accesses of one loop are for the schedule, and the abstract machine, to judge; so are stores behind a load, whose data
+they are computed from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+
+from twill import exc
+from twill.codegen.lower.memory import SharedMemoryPlan
+from twill.codegen.passes.dynamic_scheduler import arrivals
+from twill.codegen.passes.memory_order import ACCESSES
+from twill.codegen.warp.choices import Choices
+from twill.codegen.warp.program import (
+    Acquire,
+    Advance,
+    Aref,
+    BulkWait,
+    Consumed,
+    Cursor,
+    Get,
+    LoadGlobal,
+    ProxyFence,
+    Publish,
+    Stmt,
+    StoreGlobal,
+    TmaLoad,
+    TmaStore,
+    WarpGroup,
+    WarpProgram,
+    walk,
+)
+from twill.graph.alias import meets
+from twill.tile.program import Loop, Op, TileProgram
+
+WORDS = 4  # of the ring's slot, in which nothing is: its barriers say all
+
+
+@dataclass(frozen=True)
+class Order:
+    """A store, and an access behind it that may touch the same elements: the argument, the lines of both in the kernel.
+    stores: whether the second one is a store, too. same: whether both are one and the same tile."""
+
+    argument: str
+    first: int
+    second: int
+    stores: bool
+    same: bool
+
+
+def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+    """The pass. Raises UnsupportedInKernel where warp groups that take program instances alternately, or two CTAs,
+    would have to wait for one another."""
+    orders = list(stored_first(program.program))
+    waits = [one for order in orders for one in _waits(program, order)] if orders else []
+    if not waits:
+        return program
+    if choices.ping_pong or program.cluster is not None:
+        first = orders[0]
+        raise exc.UnsupportedInKernel(
+            f"a tile of `{first.argument}` is accessed behind line {first.first}, which stores to it, by another warp "
+            "group of a cluster, or of two that take program instances alternately",
+            file=program.program.file, line=first.second,
+            hint="keep in registers what was stored, or two kernels",
+        )  # fmt: skip
+    return with_rings(program, waits)
+
+
+def stored_first(program: TileProgram) -> Iterator[Order]:
+    """Every pair of such accesses that are not in one loop."""
+    placed = [
+        (number, op)
+        for number, item in enumerate(program.body)
+        for op in (_ops(item) if isinstance(item, Loop) else (item,))
+        if op.kind in ACCESSES and op.access is not None
+    ]
+    for place, one in placed:
+        for behind, other in placed:
+            if place >= behind or one.kind == "tile_load":
+                continue
+            first, second = one.access, other.access
+            assert first is not None and second is not None
+            if first.base != second.base or (one.kind == other.kind == "tile_reduce"):
+                continue
+            if meets(first, second, None, 0):
+                same = (first.axes, first.constant, first.indices) == (second.axes, second.constant, ())
+                yield Order(first.base, one.line, other.line, other.kind != "tile_load", same)
+
+
+def _ops(loop: Loop) -> Iterator[Op]:
+    for item in loop.body:
+        if isinstance(item, Loop):
+            yield from _ops(item)
+        else:
+            yield item
+
+
+@dataclass(frozen=True)
+class GroupWait:
+    """The group `waits` waits in front of statement `at` of its body until `stores` is behind statement `behind` of its
+    own, which stores: bulk, as copies of the TMA."""
+
+    stores: int
+    behind: int
+    bulk: bool
+    waits: int
+    at: int
+
+
+def _waits(program: WarpProgram, order: Order) -> Iterator[GroupWait]:
+    """Of one pair of accesses, for every two groups that have one of them each."""
+    first = {group.id: _places(program, group, order.argument, order.first, stores=True) for group in program.groups}
+    second = {
+        group.id: _places(program, group, order.argument, order.second, stores=order.stores) for group in program.groups
+    }
+    writers = [number for number, found in first.items() if found]
+    users = [number for number, found in second.items() if found]
+    if order.same and writers == users:
+        return  # each has rows of its own
+    for writer in writers:
+        for user in users:
+            if writer != user:
+                bulk = any(isinstance(stmt, TmaStore) for _, stmt in first[writer])
+                yield GroupWait(writer, first[writer][-1][0], bulk, user, second[user][0][0])
+
+
+def _places(
+    program: WarpProgram, group: WarpGroup, argument: str, line: int, *, stores: bool
+) -> list[tuple[int, Stmt]]:
+    """The statements of a group that access an argument for a line of the kernel, each with the place in the group's
+    body that it is at, or in."""
+    found: list[tuple[int, Stmt]] = []
+    for place, outer in enumerate(group.body):
+        for stmt in walk((outer,)):
+            match stmt:
+                case TmaStore(map=number) if stores:
+                    touched = program.maps[number].argument
+                case TmaLoad(map=number) if not stores:
+                    touched = program.maps[number].argument
+                case StoreGlobal(window=window) if stores:
+                    touched = window.argument
+                case LoadGlobal(window=window) if not stores:
+                    touched = window.argument
+                case _:
+                    continue
+            if touched == argument and stmt.line == line:
+                found.append((place, stmt))
+    return found
+
+
+def with_rings(program: WarpProgram, waits: Sequence[GroupWait]) -> WarpProgram:
+    """The program in which groups wait so. One ring for each two groups and place of a store."""
+    memory = SharedMemoryPlan.of(program)
+    cursors = count(1 + max((c.id for group in program.groups for c in group.cursors), default=-1))
+    by_id = {group.id: group for group in program.groups}
+    behind: dict[tuple[int, int], list[Stmt]] = {}
+    before: dict[tuple[int, int], list[Stmt]] = {}
+    names: dict[int, list[Cursor]] = {group.id: [] for group in program.groups}
+    for wait in _earliest(waits):
+        ring = _ring(memory, by_id[wait.stores], by_id[wait.waits])
+        put, get = (Cursor(next(cursors), f"{ring.name}_{end}", ring.id) for end in ("put", "get"))
+        names[wait.stores].append(put)
+        names[wait.waits].append(get)
+        line = max((stmt.line for stmt in walk((by_id[wait.waits].body[wait.at],))), default=0)
+        bulk: tuple[Stmt, ...] = (BulkWait(0, read=False, line=line),) if wait.bulk else ()
+        behind.setdefault((wait.stores, wait.behind), []).extend(
+            (Acquire(put.id, line=line), *bulk, ProxyFence(memory=True, line=line), Publish(put.id), Advance(put.id))
+        )
+        before.setdefault((wait.waits, wait.at), []).extend((Get(get.id), Consumed(get.id), Advance(get.id)))
+    groups = tuple(_with(group, names[group.id], before, behind) for group in program.groups)
+    return replace(program, groups=groups, buffers=tuple(memory.buffers), arefs=tuple(memory.arefs))
+
+
+def _earliest(waits: Iterable[GroupWait]) -> list[GroupWait]:
+    """Without those that others make needless: behind the same or a later store, in front of the same or an earlier
+    access of the same group."""
+    made: list[GroupWait] = []
+    for one in dict.fromkeys(waits):
+        bulk = one.bulk or any(w.bulk for w in waits if (w.stores, w.waits) == (one.stores, one.waits))
+        made.append(replace(one, bulk=bulk))
+    return [
+        one
+        for number, one in enumerate(made)
+        if not any(
+            (other.stores, other.waits) == (one.stores, one.waits)
+            and other.behind >= one.behind
+            and other.at <= one.at
+            and (other != one or place < number)
+            for place, other in enumerate(made)
+        )
+    ]
+
+
+def _ring(memory: SharedMemoryPlan, stores: WarpGroup, waits: WarpGroup) -> Aref:
+    """One slot in which nothing is."""
+    name = f"order {stores.id} {waits.id}"
+    buffer = memory.buffer(name, (WORDS,), "i32", 1)
+    counts = (arrivals(stores), arrivals(waits))
+    return memory.aref(name, (buffer.id,), stores.id, (waits.id,), "registers", counts)
+
+
+def _with(
+    group: WarpGroup,
+    cursors: Sequence[Cursor],
+    before: Mapping[tuple[int, int], Sequence[Stmt]],
+    behind: Mapping[tuple[int, int], Sequence[Stmt]],
+) -> WarpGroup:
+    """The group with more statements in front of and behind those of its body."""
+    if not cursors:
+        return group
+    body: list[Stmt] = []
+    for place, stmt in enumerate(group.body):
+        body += [*before.get((group.id, place), ()), stmt, *behind.get((group.id, place), ())]
+    return replace(group, body=tuple(body), cursors=(*group.cursors, *cursors))
