@@ -9,21 +9,33 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from twill.exc import GluonRejected
 from twill.trial.gluon_edits import compared
 
-EDITS = {
+Change = str | Callable[[re.Match[str]], str]
+BOTH: dict[str, tuple[str, Change]] = {
     "the parity of a wait": (r"( // \w+_STAGES & 1)\)", r"\1 ^ 1)"),
     "the slot of a wait": (r"(mbarrier\.wait\(\w+\.index\()(\w+) %", r"\1(\2 + 1) %"),
-    "arrivals of a barrier": (r"(mbarrier\.init\(\w+_empty\.index\(slot\), count=)(\d+)", r"\g<1>1\2"),
     "expected bytes": (r"(mbarrier\.expect\(.*, )(\d+)\)$", r"\g<1>1\2)"),
-    "unfinished products": (r"num_outstanding=(\d+)", r"num_outstanding=1\1"),
     "an arrival is gone": (r"^( +)mbarrier\.arrive\(.*$", r"\1pass"),
-    "a budget": (r"^( +)\[232, (.*)\],  # registers", r"\1[224, \2],  # registers"),
+    "budgets": (
+        r"\[([\d, ]+)\],  # registers of",
+        lambda found: f"[{', '.join(str(int(one) - 8) for one in found[1].split(', '))}],  # registers of",
+    ),
 }
+HOPPER: dict[str, tuple[str, Change]] = {
+    "arrivals of a barrier": (r"(mbarrier\.init\(\w+_empty\.index\(slot\), count=)(\d+)", r"\g<1>1\2"),
+    "unfinished products": (r"num_outstanding=(\d+)", r"num_outstanding=1\1"),
+}
+BLACKWELL: dict[str, tuple[str, Change]] = {
+    "arrivals of a barrier": (r"(ring_barriers\(.*, empty=)(\d+)", r"\g<1>1\2"),
+    "the slot of a commit": (r"(tcgen05_commit\(\w+\.index\()(\w+) %", r"\1(\2 + 1) %"),
+    "a commit is gone": (r"^( +)tcgen05_commit\(.*$", r"\1pass"),
+    "a read is gone": (r"^( +\w+ = ).*\.load\((MMA_(\d+))\)$", r"\1gl.zeros([128, \3], gl.float32, \2)"),
+}  # fmt: skip
 """What is edited -> the first place that matches, and what stands there then."""
 
 
@@ -32,7 +44,8 @@ def survey(folder: Path) -> list[str]:
     (path,) = folder.glob("*_gluon.py")
     text = path.read_text(encoding="utf-8")
     missed: list[str] = []
-    for edit, (before, after) in EDITS.items():
+    edits = BOTH | (BLACKWELL if "tcgen05_mma" in text else HOPPER)
+    for edit, (before, after) in edits.items():
         edited, count = re.subn(before, after, text, count=1, flags=re.MULTILINE)
         if not count:
             raise ValueError(f"{path}: no place for `{edit}`")

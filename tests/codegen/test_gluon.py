@@ -32,6 +32,7 @@ from twill.codegen.gluon import (
 from twill.codegen.gluon_manifest import gluon_manifest
 from twill.codegen.print.gluon.facts import ModuleFact
 from twill.codegen.print.gluon.module import print_gluon
+from twill.codegen.print.gluon.sayable import UNSAID
 from twill.codegen.verify.abstract.coverage import three
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.warp.program import WarpProgram
@@ -252,12 +253,22 @@ def test_what_a_module_keeps_in_local_memory_is_known(tmp_path: Path, capsys: py
     assert f"at most {MOST_LOCAL} bytes a thread in local memory, found {starved.local}" in capsys.readouterr().out
 
 
-def test_a_module_whose_registers_do_not_hold_its_epilogue_has_it_in_parts_of_columns() -> None:
-    made = emitted("gelu")
+def with_long_error_function(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a kernel has it whose results are wider: the registers do not hold GELU of a whole tile."""
+    monkeypatch.setattr("twill.codegen.gluon.UNSAID", (*UNSAID, "erf-tails"))
+
+
+def test_a_module_whose_registers_do_not_hold_its_epilogue_has_it_in_parts_of_columns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert "scaled_erfc(" in emitted("gelu").module.text and "column_halves" not in emitted("gelu").module.text
+    with_long_error_function(monkeypatch)
+    made = emit_gluon(extracted(*MODULES["gelu"]), H100, solved)
     assert made.compiled.local == 0 and "left, right = column_halves(acc, MMA_64)" in made.module.text
 
 
 def test_a_module_that_spills_is_refused_with_the_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_long_error_function(monkeypatch)
     monkeypatch.setattr("twill.codegen.gluon.ATTEMPTS", 1)
     with pytest.raises(GluonSpills, match=r"keeps \d{3} bytes a thread .* more than 64") as refused:
         emit_gluon(extracted(*MODULES["gelu"]), H100, solved)

@@ -25,6 +25,7 @@ def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> 
     from twill.cli.emit import given, say_more, solved
     from twill.cli.output import folder, write_all
     from twill.codegen.gluon import emit_gluon
+    from twill.codegen.numerics import changes
     from twill.codegen.print.gluon.sayable import refuse_at_once
     from twill.codegen.targets.base import target_of
     from twill.codegen.warp.text import text
@@ -56,6 +57,8 @@ def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> 
         f"  {emission.name}: {lines} lines; Triton {emission.compiled.version} makes a cubin of it"
         f" that says the same, {emission.compiled.local} bytes a thread in local memory"
     )
+    for change in changes(emission.program):
+        print(f"  changed: {change.said()}")
     if unproven := target_of(machine).unproven:
         print(f"  {unproven}")
     return codes.SOLVED

@@ -21,6 +21,7 @@ from twill.codegen.emission import Extracted, OnStep, refuse_foreign
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate, candidates
 from twill.codegen.lower.streams import streams
 from twill.codegen.lowering import with_barriers
+from twill.codegen.numerics import changes
 from twill.codegen.passes.pipeline import run_passes
 from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.module import GluonModule, print_gluon
@@ -96,9 +97,11 @@ class GluonEmission:
             "capability": self.asked.capability,
             "multiples": self.asked.multiples,
             "fused": self.asked.fused,
+            "changes": [change.said() for change in changes(self.program)],
             "facts": [[fact.line, fact.said, fact.kernel] for fact in self.module.facts],
             "shared": self.compiled.shared,
             "local": self.compiled.local,
+            "waits": self.compiled.waits,
             "triton": self.compiled.version,
         }
         return json.dumps(said, indent=1) + "\n"
@@ -115,7 +118,7 @@ def emit_gluon(
     without conditional rescaling, which warps vote on. others: schedules that are tried, one after the other, if
     Gluon can't say the one that `solve` gives.
 
-    Errors: NotInGluon; NoGluon, GluonRejected, GluonDiffers, GluonSpills; NoTarget,
+    Errors: NotInGluon; NoGluon, GluonRejected, GluonDiffers, GluonSpills, GluonWaits; NoTarget,
     UnsupportedInKernel, ScheduleMismatch, WarpProgramBroken.
     """
     target_of(machine).refuse(kernel.graph)
@@ -135,19 +138,27 @@ def emit_gluon(
 
 
 def _of_schedule(kernel: Extracted, schedule: Schedule, machine: Machine, notify: OnStep) -> GluonEmission:
-    """Of the first lowering of a schedule that does not spill. Errors: NotInGluon, GluonSpills, and the others."""
+    """Of the first lowering of a schedule that does not spill, and whose products need not wait for one another.
+    Errors: NotInGluon, GluonSpills, GluonWaits, and the others."""
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
     notify("lowering to what Gluon can say")
     fewest: GluonEmission | None = None
     for program in islice(lowerings(kernel.wired, schedule, machine), ATTEMPTS):
         made = _emitted(kernel, program, schedule, machine, notify)
-        if made.compiled.local <= MOST_LOCAL:
+        if made.compiled.local <= MOST_LOCAL and not made.compiled.waits:
             return made
-        fewest = made if fewest is None or made.compiled.local < fewest.compiled.local else fewest
+        fewest = made if fewest is None or _misses(made) < _misses(fewest) else fewest
     assert fewest is not None
-    tile = fewest.program.program
-    raise exc.GluonSpills(fewest.compiled.version, fewest.compiled.local, MOST_LOCAL, file=tile.file)
+    tile, compiled = fewest.program.program, fewest.compiled
+    if compiled.waits:
+        raise exc.GluonWaits(compiled.version, compiled.waits, file=tile.file)
+    raise exc.GluonSpills(compiled.version, compiled.local, MOST_LOCAL, file=tile.file)
+
+
+def _misses(made: GluonEmission) -> tuple[bool, int]:
+    """What registers do not hold: products side by side, and bytes."""
+    return made.compiled.waits > 0, made.compiled.local
 
 
 def _emitted(

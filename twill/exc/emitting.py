@@ -260,6 +260,20 @@ class GluonSpills(TwillError):
         )
 
 
+class GluonWaits(GluonSpills):
+    """What Triton makes of an emitted module waits behind every product, which has no registers beside others."""
+
+    def __init__(self, version: str, waits: int, *, file: str = "", line: int = 0) -> None:
+        TwillError.__init__(
+            self,
+            f"the machine code that Triton {version} makes of the Gluon module waits for products in {waits} places "
+            "where the module does not: ptxas has no registers for products that run side by side",
+            file=file,
+            line=line,
+            hint="smaller tiles, more row blocks (--blocks), another version of Triton, or the CUDA form (`--as cuda`)",
+        )
+
+
 class ModuleNotReadable(TwillError):
     """`twill check --gluon`: there is no module, or nothing beside it that says what was emitted."""
 

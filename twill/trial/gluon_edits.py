@@ -14,7 +14,7 @@ from typing import Any
 
 from twill import exc
 from twill.codegen.compile.gluon.read_back import ModuleDifference, differences
-from twill.codegen.compile.gluon.triton import compile_kernel, load
+from twill.codegen.compile.gluon.triton import CompiledModule, compile_kernel, load
 from twill.codegen.gluon import MANIFEST, MOST_LOCAL, SCHEMA
 from twill.codegen.print.gluon.facts import BUDGETS, ModuleFact
 from twill.manifest.document import sha256
@@ -54,13 +54,15 @@ def compared(path: Path) -> Edited:
         raise exc.ModuleNotReadable(str(path), f"{type(error).__name__}: {error}") from None
     made = compile_kernel(function, dict(said["signature"]), said["multiples"], said["capability"], said["fused"])
     edited = sha256(text.encode()) != said["module"]
-    found = (*differences(text, made.ptx, facts), *_spilled(made.local, facts))
+    found = (*differences(text, made.ptx, facts), *_without_room(made, facts))
     return Edited(said["kernel"], said["schedule"], edited, len(facts), found)
 
 
-def _spilled(local: int, facts: list[ModuleFact]) -> Iterator[ModuleDifference]:
+def _without_room(made: CompiledModule, facts: list[ModuleFact]) -> Iterator[ModuleDifference]:
     """That partitions have too few registers, told where they are budgeted."""
-    if local > MOST_LOCAL:
-        line = next((fact.line for fact in facts if fact.said.startswith(BUDGETS)), 1)
+    line = next((fact.line for fact in facts if fact.said.startswith(BUDGETS)), 1)
+    if made.local > MOST_LOCAL:
         most = f"at most {MOST_LOCAL} bytes a thread in local memory"
-        yield ModuleDifference(line, most, f"{local}: registers are spilled", 0)
+        yield ModuleDifference(line, most, f"{made.local}: registers are spilled", 0)
+    if made.waits:
+        yield ModuleDifference(line, "no waits for products but the module's", f"{made.waits} that ptxas adds", 0)

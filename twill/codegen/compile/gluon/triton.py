@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from twill import exc
+from twill.codegen.compile.gluon.added_waits import added_waits
 from twill.codegen.print.gluon.versions import COMPILING, ELEMENTS, NEWEST, OLDEST, OLDEST_BLACKWELL
 
 LANES = 32
@@ -24,7 +25,7 @@ _FRAME_SIZE = (_WITH_LENGTH, 0x11)
 @dataclass(frozen=True)
 class CompiledModule:
     """What Triton made of a kernel. shared: bytes. warps: of a CTA, all partitions together. version: Triton's. local:
-    bytes a thread in local memory, where registers are spilled to."""
+    bytes a thread in local memory, where registers are spilled to. waits: for products that nobody asked for."""
 
     ptx: str
     cubin: bytes
@@ -33,6 +34,7 @@ class CompiledModule:
     warps: int
     version: str
     local: int
+    waits: int
 
 
 def gluon() -> dict[str, Any]:
@@ -105,7 +107,9 @@ def compile_kernel(
     metadata = made.metadata
     warps = getattr(metadata, "num_warps", 4)
     cubin: bytes = made.asm["cubin"]
-    return CompiledModule(made.asm["ptx"], cubin, metadata.name, metadata.shared, warps, _version(), local_bytes(cubin))
+    ptx: str = made.asm["ptx"]
+    local, waits = local_bytes(cubin), added_waits(ptx, cubin)
+    return CompiledModule(ptx, cubin, metadata.name, metadata.shared, warps, _version(), local, waits)
 
 
 def local_bytes(cubin: bytes) -> int:

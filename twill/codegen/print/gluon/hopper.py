@@ -15,6 +15,8 @@ PTX_MMA = re.compile(r"wgmma\.mma_async\.\S*?(m\d+n\d+k\d+)\.\w+\.(\w+)\.\w+ \{[
 """A product: its shape, the type of operand A, and `{` where that is in registers."""
 PTX_WAIT = re.compile(r"wgmma\.wait_group\.sync\.aligned\s+(\d+)")
 PTX_FENCE = "wgmma.fence.sync"
+SASS_MMA = re.compile(r"\bHGMMA\b")
+SASS_WAIT = re.compile(r"\bWARPGROUP\.DEPBAR\b")
 PTX_BUDGET = re.compile(r"setmaxnreg\.\w+\.sync\.aligned\.u32\s+(\d+)")
 OPERANDS = ("bf16", "f16")
 """Elements of products that are printed; sums of fp8 need to know how exact they are."""

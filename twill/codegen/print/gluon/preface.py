@@ -6,7 +6,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from twill.codegen.print.gluon import barriers, blackwell, columns, constants, hopper
+from twill.codegen.print.gluon import barriers, blackwell, columns, constants, error_function, hopper
 from twill.codegen.print.gluon.tensor_rings import REINTERPRETED, hosted
 from twill.codegen.print.gluon.versions import settled
 from twill.codegen.print.gluon.writer import WIDTH
@@ -65,7 +65,9 @@ def helpers(features: set[str]) -> list[str]:
     used = [kind for kind in kinds if f"named_barrier_{kind}" in features]
     texts = (_NAMED_BARRIER.format(kind=kind, what=kinds[kind], variable="PTX") for kind in used)
     own = (module.helper() for module in (constants, columns, blackwell, barriers) if module.HELPER in features)
-    return "".join((*texts, *own)).removeprefix("\n\n").splitlines()
+    hidden = [constants.indices_helper()] if constants.INDICES in features else []
+    tails = (error_function.helper(name) for name in error_function.HELPERS if name in features)
+    return "".join((*texts, *own, *hidden, *tails)).removeprefix("\n\n").splitlines()
 
 
 def imports(features: set[str], program: WarpProgram) -> list[str]:

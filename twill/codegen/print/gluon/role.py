@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.codegen.print.gluon import hopper
-from twill.codegen.print.gluon.constants import known_in_places
+from twill.codegen.print.gluon.constants import known_in_places, masking_ranges
 from twill.codegen.print.gluon.counters import merged
 from twill.codegen.print.gluon.facts import ring_use
 from twill.codegen.print.gluon.in_flight import ProductWait, product_waits
@@ -42,7 +42,8 @@ class Role:
     values that are printed where they are read, and the fragments in them. reading: fragments in the values that the
     statement at hand has read so far. tokens: fragments that products write and no wait has given back as tensors.
     flying: fragments that products in flight may use. descriptors: names of (tensor map, block), of the whole kernel.
-    among: places in the section of the groups that do what is printed now. known: fragments that may hold constants.
+    among: places in the section of the groups that do what is printed now. known: fragments that may hold constants;
+    masking: indices that masks compare with known ones.
     parts: names of the parts of a fragment's columns, where it was taken apart. first_column: variable of a loop over
     parts of tensor memory's columns; what is printed is of the first part.
     """
@@ -70,6 +71,7 @@ class Role:
     features: set[str] = field(default_factory=set)
     among: tuple[int, ...] = ()
     known: frozenset[int] = frozenset()
+    masking: frozenset[int] = frozenset()
     parts: dict[int, list[str]] = field(default_factory=dict)
     first_column: str = ""
 
@@ -239,6 +241,7 @@ def role_of(program: WarpProgram, section: Section, descriptors: dict[tuple[int,
         taken,
         descriptors,
         known=known_in_places(stream),
+        masking=masking_ranges(stream),
     )
     role.counts.update(_counter_names(role, taken))
     return role

@@ -46,7 +46,7 @@ from twill.codegen.warp.program import (
 )
 from twill.tile.program import TileProgram
 
-UNSAID = ("erf-tails", "partial-reductions", "warp-votes", "dynamic-scheduler", "unused-indices")
+UNSAID = ("partial-reductions", "warp-votes", "dynamic-scheduler", "unused-indices")
 """Passes of `twill.codegen.passes` whose result Gluon has no words for: short formulas of ours, sums that lanes hold in
 parts, what one warp leaves out, messages that one thread writes, and which indices each group asks for (here a function
 tells all of them)."""

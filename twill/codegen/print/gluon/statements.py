@@ -8,8 +8,9 @@ from typing import Any
 from twill import exc
 from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.columns import print_columns
-from twill.codegen.print.gluon.constants import HELPER
+from twill.codegen.print.gluon.constants import HELPER, INDICES
 from twill.codegen.print.gluon.elementwise import Elementwise, print_elementwise
+from twill.codegen.print.gluon.error_function import function_of, print_tail
 from twill.codegen.print.gluon.fold import FoldedBlock, folds, reads
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout
 from twill.codegen.print.gluon.loops import print_loop
@@ -150,6 +151,9 @@ def value_of(stmt: Stmt, role: Role) -> Value | None:
             (extent,), layout = shape_of(role.fragment(result).layout), role.layouts[result]
             begin = start if isinstance(start, int) else None
             within = f"gl.arange(0, {extent}, layout={role.layout(layout)})"
+            if result in role.masking:
+                role.features.add(INDICES)
+                within = f"{INDICES}({within})"
             if begin == 0:
                 return Text(within), layout
             shift = number(begin).text if begin is not None else role.scalar(start).text  # type: ignore[arg-type]
@@ -190,8 +194,11 @@ def computed(stmt: Compute, role: Role) -> Value:
     if stmt.kind == "select" and len(stmt.operands) == 3:
         element = role.fragment(stmt.result).element
     attributes = {name: value for name, value in stmt.attributes if name not in ("often_one", "natural")}
-    said = print_elementwise(Elementwise(stmt.kind, texts, element, role.fragment(stmt.result).element, attributes))
-    return said, want
+    operation = Elementwise(stmt.kind, texts, element, role.fragment(stmt.result).element, attributes)
+    if stmt.kind == "erfc":
+        role.features.add(function_of(operation))
+        return print_tail(operation), want
+    return print_elementwise(operation), want
 
 
 def _operand(operand: Operand, role: Role) -> tuple[Text, Layout | None, tuple[int, ...]]:
