@@ -19,8 +19,10 @@ from twill.manifest.document import CUBIN, MANIFEST, KernelParameter, Manifest, 
 from twill.manifest.evaluate import ScalarOperation
 from twill.manifest.family import FAMILY, SCHEMA, Family, Member, MemberCost
 from twill.runtime import driver as real
-from twill.runtime.family import COMPARED, SAMPLES, EmittedFamily, FamilyMember
+from twill.runtime.choices import COMPARED, SAMPLES
+from twill.runtime.family import EmittedFamily
 from twill.runtime.kernel import EmittedKernel
+from twill.runtime.member import FamilyMember
 from twill.store.memory import MemoryStore
 
 BLOCKS = (64, 128, 256)

@@ -26,9 +26,11 @@ if TYPE_CHECKING:
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
     from twill.manifest.document import Manifest
+    from twill.manifest.family import MemberCost
     from twill.schedule.document import Schedule
     from twill.schedule.options import SolveOptions
     from twill.store.layered import LayeredStore
+    from twill.tile.program import Split
 
     Solve = Callable[[DependenceGraph, Machine], Schedule]
 
@@ -109,9 +111,11 @@ def emitted(request: PrepareRequest) -> Prepared:
 def as_cuda(request: PrepareRequest, kernel: Extracted, machine: Machine, solve: Solve) -> bytes:
     """The artifact of a kernel of CUDA. Errors: Missing, TwillError."""
     from twill.codegen.emission import emit_solved
+    from twill.tune.family import cost_of
 
     emission = emit_solved(kernel, machine, solve)
-    return artifact_of(request, emission.schedule, emission.manifest, emission.build.cubin)
+    cost = cost_of(kernel, emission.schedule, machine)
+    return artifact_of(request, emission.schedule, emission.manifest, emission.build.cubin, cost)
 
 
 def as_gluon(request: PrepareRequest, kernel: Extracted, machine: Machine, solve: Solve) -> bytes:
@@ -124,13 +128,15 @@ def as_gluon(request: PrepareRequest, kernel: Extracted, machine: Machine, solve
     return artifact_of(request, emission.schedule, manifest, emission.compiled.cubin)
 
 
-def artifact_of(request: PrepareRequest, schedule: Schedule, manifest: Manifest, cubin: bytes) -> bytes:
+def artifact_of(
+    request: PrepareRequest, schedule: Schedule, manifest: Manifest, cubin: bytes, cost: MemberCost | None = None
+) -> bytes:
     """A kernel as it is kept, with how fast the model takes it to be."""
     from twill.runtime.artifact import artifact
     from twill.schedule.predict import predict
 
     predicted = predict(schedule, manifest.ctas, persistent=manifest.persistent)
-    return artifact(request.key, manifest.text(), cubin, predicted)
+    return artifact(request.key, manifest.text(), cubin, predicted, cost)
 
 
 @contextlib.contextmanager
@@ -214,7 +220,18 @@ def final(error: Exception) -> bool:
 
 
 def extracted(request: PrepareRequest) -> Extracted:
-    """The kernel, from Triton's module of it."""
+    """The kernel, from Triton's module of it; with K in parts, if that is asked for and can be."""
+    from twill.exc import CannotSplit
+    from twill.tile.program import Split
+
+    if request.split > 1:
+        with contextlib.suppress(CannotSplit):
+            return extracted_in(request, Split(request.split_axis, request.split))
+    return extracted_in(request, None)
+
+
+def extracted_in(request: PrepareRequest, split: Split | None) -> Extracted:
+    """The same, with K in so many parts. Errors: CannotSplit, among others."""
     from twill.codegen.emission import extract_module
     from twill.kernel.specialization import Parameter, Specialization
     from twill.tile.rewrite.pipeline import Allowed
@@ -232,7 +249,7 @@ def extracted(request: PrepareRequest) -> Extracted:
             fp_fusion=True,  # calls without it are Triton's (`twill.runtime.dispatch`)
             strict=request.strict,
         ),
-        Allowed(conditional=request.form == "cuda"),  # warps of Gluon do not vote
+        Allowed(conditional=request.form == "cuda", split=split),  # warps of Gluon do not vote
     )
 
 

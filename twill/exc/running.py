@@ -140,6 +140,13 @@ class NotAKernel(TwillError):
     """`twill.jit` was given something that holds no Triton kernel."""
 
 
+class WrongFreeConstant(TwillError):
+    """Constants that `twill.jit` is to be free to choose, and cannot."""
+
+    def __init__(self, what: str, hint: str) -> None:
+        super().__init__(what, hint=hint)
+
+
 class KernelNotReady(TwillError):
     """The policy is "require", and there is no emitted kernel for a call."""
 

@@ -13,8 +13,9 @@ from dataclasses import asdict, dataclass
 
 from twill.exc import MalformedManifest
 from twill.manifest.document import AGAIN, parse_manifest
+from twill.manifest.family import MemberCost
 from twill.manifest.prediction import Prediction
-from twill.manifest.record import Misfit, from_json
+from twill.manifest.record import Misfit, from_json, to_json
 from twill.runtime.kernel import EmittedKernel
 
 SCHEMA = "twill.artifact/2"
@@ -28,9 +29,12 @@ class RefusedVariant:
     reason: str
 
 
-def artifact(key: str, manifest: str, cubin: bytes, predicted: Prediction | None = None) -> bytes:
-    """An emitted kernel."""
-    more = {} if predicted is None else {"predicted": asdict(predicted)}
+def artifact(
+    key: str, manifest: str, cubin: bytes, predicted: Prediction | None = None, cost: MemberCost | None = None
+) -> bytes:
+    """An emitted kernel. cost: of its program instances, where it may be one of a family."""
+    more: dict[str, object] = {} if predicted is None else {"predicted": asdict(predicted)}
+    more |= {} if cost is None else {"cost": to_json(cost)}
     return json.dumps({"schema": SCHEMA, "key": key, "manifest": manifest, **more}).encode() + b"\n" + cubin
 
 
@@ -60,9 +64,10 @@ def read_artifact(data: bytes, key: str) -> EmittedKernel | RefusedVariant:
         raise _malformed("put together of two")
     try:
         predicted = from_json(Prediction, document["predicted"]) if "predicted" in document else None
+        cost = from_json(MemberCost, document["cost"]) if "cost" in document else None
     except Misfit as misfit:
         raise _malformed(str(misfit)) from None
-    return EmittedKernel(manifest, cubin, predicted)
+    return EmittedKernel(manifest, cubin, predicted, cost)
 
 
 def to_text(data: bytes) -> str:

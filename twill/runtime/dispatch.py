@@ -12,7 +12,7 @@ compiled kernel, says afterwards whether the variant is one that was looked into
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from twill.runtime.hot import Hot, remember, remember_refusal
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.library import Shelf
 from twill.runtime.matcher import HOW, changed, kinds, matcher, reaches
-from twill.runtime.plans import STALE, Call, Plans, RefusedLaunch
+from twill.runtime.plans import STALE, Call, Plans, PreparedLaunch, RefusedLaunch
 from twill.runtime.policy import JitSettings
 from twill.runtime.quick_match import quick_match
 from twill.runtime.reasons import Reasons
@@ -60,7 +60,8 @@ class Dispatch:
     hot: None until calls are recognized. never: why no launch can ever be an emitted one. launched: whether it ever
     was. stays: Triton's compiled kernels whose variants were looked into and have no emitted kernel so far; seen: how
     calls that they were launched for are recognized. used: the emitted kernels that calls are recognized for. readied:
-    how many emitted kernels became ready after their variants were launched as Triton's.
+    how many emitted kernels became ready after their variants were launched as Triton's. sized: numbers that say which
+    emitted kernel a launch has (`twill.runtime.tiled_dispatch`).
     """
 
     def __init__(self, original: Any, chosen: JitSettings) -> None:
@@ -78,6 +79,7 @@ class Dispatch:
         renew_after_fork(self)
         self.never = never(original, chosen)
         self.variants = None if self.never else Variants(original, chosen)
+        self.sized: frozenset[str] = frozenset()
         if self.never and chosen.policy != "off":
             self.reasons.report(self.never)
 
@@ -252,9 +254,11 @@ class Dispatch:
         bound: Mapping[str, Any],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
+        member: Callable[[PreparedLaunch, tuple[int, ...]], PreparedLaunch] | None = None,
     ) -> str | TritonTurn:
-        """Prepare and start the emitted kernel's launch; why it cannot be, or "", or that it is Triton's turn."""
-        if kernel not in self.used:
+        """Prepare and start the emitted kernel's launch; why it cannot be, or "", or that it is Triton's turn. member:
+        of a family's member, how its prepared launch is remembered."""
+        if member is None and kernel not in self.used:
             self.use(kernel, known)
         sizes = tuple(grid(bound) if callable(grid) else grid)
         if 0 in sizes:
@@ -271,7 +275,8 @@ class Dispatch:
         places = {parameters.index(name): place for name, place in (hot.reaches if hot is not None else {}).items()}
         plan = plan.positioned([parameters.index(name) for name in kernel.runtime_names], places)
         comparison = self.compare(known, sizes, bound)
-        remember(hot, call, plan if comparison is None else comparison.enter(plan))
+        prepared = plan if comparison is None else comparison.enter(plan)
+        remember(hot, call, prepared if member is None else member(prepared, sizes))
         if plan.overlapping is not None:
             return refusal(plan.overlapping)
         if comparison is not None and comparison.turn(stream) == "triton":
@@ -311,6 +316,7 @@ class Dispatch:
         constexprs = frozenset(p.name for p in original.params if p.is_constexpr)
         plans = Plans()
         looked_at = kinds([kernel.manifest for kernel in kernels], original.arg_names, constexprs, self.seen.kinds)
+        looked_at |= {name: "fixed" for name in self.sized if looked_at.get(name) == "free"}
         reached = frozenset(name for kernel in kernels for pair in kernel.manifest.apart for name in pair[:2])
         how = [name for name in HOW if name not in original.signature.parameters]
         places = (active.get_current_stream, active.get_current_device, original.used_global_vals, changed)

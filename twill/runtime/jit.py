@@ -11,23 +11,43 @@ by one look-up (`twill.runtime.matcher`), any other is looked into (`twill.runti
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from triton.runtime.jit import JITFunction, KernelInterface
 
-from twill.exc import NotAKernel, TwillError
+from twill.exc import NotAKernel, WrongFreeConstant
 from twill.runtime.comparison import TritonTurn
 from twill.runtime.configurations import ConfigurationTurns
 from twill.runtime.dispatch import Dispatch
-from twill.runtime.family import EmittedFamily
+from twill.runtime.free import FreeConstants
 from twill.runtime.hooks import hooked
+from twill.runtime.member_launch import MemberStart
 from twill.runtime.plans import Call, RefusedLaunch
 from twill.runtime.policy import JitSettings, settings
+from twill.runtime.tiled_dispatch import TiledDispatch
 from twill.runtime.wrappers import quicken
-from twill.store.location import open_store
+
+
+@dataclass(frozen=True)
+class FreeTiles:
+    """What a kernel's tiles may be beside what its calls say. names, blocks: `free` and `blocks` of `jit`; family: a
+    directory."""
+
+    names: Sequence[str] | Mapping[str, Sequence[int]] = ()
+    blocks: Mapping[str, Sequence[str | int]] | None = None
+    family: str | Path | None = None
+
+    def dispatch(self, original: Any, chosen: JitSettings) -> Dispatch:
+        """Errors: WrongFreeConstant."""
+        free = FreeConstants.of(original, self.names, self.blocks) if self.names else None
+        return TiledDispatch(original, chosen, free, None if self.family is None else Path(self.family))
+
+
+AS_WRITTEN = FreeTiles()
 
 
 class TwillKernel(JITFunction):  # type: ignore[misc]
@@ -36,25 +56,13 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
     Errors of its launches: Triton's; KernelNotReady if the policy is "require".
     """
 
-    def __init__(self, original: Any, chosen: JitSettings, family: str | Path | None = None) -> None:
+    def __init__(self, original: Any, chosen: JitSettings, tiles: FreeTiles = AS_WRITTEN) -> None:
         # The insides are the original's own objects, so that what is done to either is done to both; what Triton adds
         # to the original later is found by __getattr__.
         self.__dict__.update({name: value for name, value in vars(original).items() if name not in vars(TwillKernel)})
         self.twill_original = original
-        self.twill_dispatch = Dispatch(original, chosen)
+        self.twill_dispatch = Dispatch(original, chosen) if tiles is AS_WRITTEN else tiles.dispatch(original, chosen)
         self.twill_tuned: ConfigurationTurns | None = None
-        self.twill_family = (
-            None if family is None or chosen.policy == "off" else self.twill_members(Path(family), chosen)
-        )
-
-    def twill_members(self, folder: Path, chosen: JitSettings) -> EmittedFamily | None:
-        """The family in a folder, which keeps its choices in the store; None, with the reason logged, if there is none
-        that can be read."""
-        try:
-            return EmittedFamily.load(folder, open_store(chosen.store or None, ""))
-        except TwillError as error:
-            self.twill_dispatch.reasons.report(f"{type(error).__name__}: {error.message}")
-            return None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("twill_"):  # a copy that is not yet filled
@@ -95,13 +103,6 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
     def twill_start(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The same."""
         dispatch = self.twill_dispatch
-        if self.twill_family is not None and not self.pre_run_hooks and not hooked():
-            try:
-                self.twill_family[grid](*args, **kwargs)
-            except Exception as error:  # no member takes the call, or it is a mistake that Triton will name
-                dispatch.reasons.report(f"{type(error).__name__}: {error}")
-            else:
-                return None
         hot = dispatch.hot
         if hot is None:
             if not dispatch.stays:
@@ -114,6 +115,8 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
                 call = NotImplemented if quick is None else quick(grid, args, kwargs)
                 if call is NotImplemented:
                     call = hot.match(grid, *args, **kwargs)
+                if call.__class__ is MemberStart:
+                    call = call.on(grid)
             except Exception:  # a call that is not like the earlier ones, or a mistake that Triton will name
                 call = False
             if call is True:
@@ -130,32 +133,46 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
         return dispatch.launch(hot, call, grid, args, kwargs)
 
 
-def jit(kernel: Any = None, *, family: str | Path | None = None, **options: Any) -> Any:
+def jit(
+    kernel: Any = None,
+    *,
+    free: Sequence[str] | Mapping[str, Sequence[int]] = (),
+    blocks: Mapping[str, Sequence[str | int]] | None = None,
+    family: str | Path | None = None,
+    **options: Any,
+) -> Any:
     """`kernel` with emitted launches; see the top of this file.
 
     kernel: a `@triton.jit` function, or what holds one as `fn` (given back as such): an autotuner, heuristics, wrappers
-    of others. Without it, a decorator. family: a directory that `twill tune --out` wrote, whose members have the
-    launches that they take (`twill.runtime.family`); the grid is a function of the constants then. options: policy,
-    budget (seconds), machine, store, server, solve_seconds, strict_math, prefer, emit, as `JitSettings` has them; what
-    is not given is as the environment says (`twill.runtime.policy`). Errors: NotAKernel, WrongPolicy.
+    of others. Without it, a decorator. free: names of constexprs whose values emitted kernels choose, or values to try
+    of each (`twill.runtime.tilings`); blocks: how blocks of descriptors follow from them, where that is not clear.
+    family: a directory that `twill tune --out` wrote, whose members have the launches that they take. With both the
+    grid is a function of the constants. options: policy, budget (seconds), machine, store, server, solve_seconds,
+    strict_math, prefer, emit, as `JitSettings` has them; what is not given is as the environment says
+    (`twill.runtime.policy`). Errors: NotAKernel, WrongPolicy, WrongFreeConstant.
     """
     if kernel is None:
-        return partial(jit, family=family, **options)
-    return _wrapped(kernel, settings(**options), family)
+        return partial(jit, free=free, blocks=blocks, family=family, **options)
+    tiles = AS_WRITTEN if not free and family is None else FreeTiles(free, blocks, family)
+    return _wrapped(kernel, settings(**options), tiles)
 
 
-def _wrapped(kernel: Any, chosen: JitSettings, family: str | Path | None) -> Any:
+def _wrapped(kernel: Any, chosen: JitSettings, tiles: FreeTiles) -> Any:
     if isinstance(kernel, TwillKernel):
-        return TwillKernel(kernel.twill_original, chosen, family)
+        return TwillKernel(kernel.twill_original, chosen, tiles)
     if isinstance(kernel, JITFunction):
-        return TwillKernel(kernel, chosen, family)
+        return TwillKernel(kernel, chosen, tiles)
     inner = getattr(kernel, "fn", None)
     if inner is None:
         raise NotAKernel(f"twill.jit takes no {type(kernel).__name__}", hint="a function under @triton.jit")
     if isinstance(kernel, KernelInterface) and not hasattr(inner, "run"):  # interpreted: there is nothing to compile
         return kernel
+    if tiles.names:
+        raise WrongFreeConstant(
+            f"constants of {_name(inner)} under a {type(kernel).__name__} are what that makes of a call", hint=INSIDE
+        )
     outer = copy.copy(kernel)
-    outer.fn = _wrapped(inner, chosen, family)
+    outer.fn = _wrapped(inner, chosen, tiles)
     if isinstance(getattr(outer, "cache", None), dict):  # of what was the fastest without emitted kernels
         outer.cache = {}
         take_turns(outer)
@@ -196,6 +213,7 @@ def explain(kernel: Any) -> str:
     return "\n".join(filter(None, [seen.twill_dispatch.account(), tuned]))
 
 
+INSIDE = "free constants of a kernel under @triton.jit alone"
 NOT_WRAPPED = "{}: it is not under twill.jit"
 
 

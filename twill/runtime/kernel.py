@@ -17,6 +17,7 @@ from typing import Any
 
 from twill import exc
 from twill.manifest.document import AGAIN, CUBIN, MANIFEST, Manifest, read_manifest
+from twill.manifest.family import MemberCost
 from twill.manifest.prediction import Prediction
 from twill.runtime.call import Calls
 from twill.runtime.device import device, runs_on
@@ -31,13 +32,15 @@ GridLike = Sequence[int] | Callable[[Mapping[str, Any]], Sequence[int]]
 
 
 class EmittedKernel:
-    """See the top of this file. Thread-safe. The cubin is loaded at the first launch. predicted: how fast it is, as far
-    as that is known."""
+    """See the top of this file. Thread-safe. The cubin is loaded at the first launch. predicted: how fast it is; cost:
+    of its program instances; both as far as that is known."""
 
-    def __init__(self, manifest: Manifest, cubin: bytes, predicted: Prediction | None = None) -> None:
+    def __init__(
+        self, manifest: Manifest, cubin: bytes, predicted: Prediction | None = None, cost: MemberCost | None = None
+    ) -> None:
         self.manifest = manifest
         self.cubin = cubin
-        self.predicted = predicted
+        self.predicted, self.cost = predicted, cost
         self._calls = Calls(manifest.kernel, manifest.arguments)
         fixed, open_axes = needed_by_maps(manifest), open_ended(manifest)
         arguments = tuple(enumerate(self._calls.runtime))

@@ -44,7 +44,7 @@ class PrepareRequest:
 
     key: of the artifact. module: Triton's TTIR of this variant. machine: a name or a file. solve: whether to solve
     what nobody has solved, in at most `seconds`. strict, form: `strict_math` and `emit` of `JitSettings`. store,
-    server: as there.
+    server: as there. split: parts that K is split into along axis `split_axis` of the launch grid, if it can be.
     """
 
     key: str
@@ -62,6 +62,8 @@ class PrepareRequest:
     server: str
     strict: bool = False
     form: Form = "cuda"
+    split: int = 1
+    split_axis: int = 1
 
     def line(self) -> str:
         """As it is sent."""

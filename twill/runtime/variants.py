@@ -110,18 +110,18 @@ class Variants:
             known = self.known.setdefault(name, made)
             if known is not made or made.reason:
                 return known
-            original = self.original
-
-            def key() -> str:
-                machine = machine_name(self.machine(index))
-                by = compiler(triton.__version__)
-                unusual = (*(["strict math"] if self.chosen.strict_math else []),
-                           *([self.chosen.emit] if self.chosen.emit != "cuda" else []))  # fmt: skip
-                return found.key(original.__name__, original.cache_key, machine, by, unusual)
-
-            made.inquiry = self.library.inquire(key)
+            made.inquiry = self.library.inquire(lambda: self.key_of(found, index))
         made.inquiry.over.wait(max(0.0, self.chosen.budget - (time.monotonic() - begun)))
         return made
+
+    def key_of(self, found: Variant, index: int, more: Sequence[str] = ()) -> str:
+        """What a variant's emitted kernel for GPU `index` is kept under. more: that is asked of it beside the usual.
+        Errors: Unsupported."""
+        machine = machine_name(self.machine(index))
+        by = compiler(triton.__version__)
+        unusual = (*(["strict math"] if self.chosen.strict_math else []),
+                   *([self.chosen.emit] if self.chosen.emit != "cuda" else []), *more)  # fmt: skip
+        return found.key(self.original.__name__, self.original.cache_key, machine, by, unusual)
 
     def after_fork(self) -> None:
         """See `Renewed`: what was not known yet is looked up again."""
@@ -210,7 +210,9 @@ class Variants:
         known.shelf.settled.wait(WHOLE)
         self.follow(known)
 
-    def request(self, shelf: Shelf, known: KnownVariant, which: Variant, module: str) -> PrepareRequest:
+    def request(
+        self, shelf: Shelf, known: KnownVariant, which: Variant, module: str, split: int = 1, split_axis: int = 1
+    ) -> PrepareRequest:
         """What the helper needs to know."""
         return PrepareRequest(
             key=shelf.key,
@@ -228,6 +230,8 @@ class Variants:
             server=self.chosen.server,
             strict=self.chosen.strict_math,
             form=self.chosen.emit,
+            split=split,
+            split_axis=split_axis,
         )
 
 

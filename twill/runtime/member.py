@@ -1,0 +1,100 @@
+"""A member of a family: an emitted kernel that stands for others of its Triton kernel, and what it should take.
+
+Constants differ from member to member, and so do the blocks of descriptors: a member gets a call with its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from twill.manifest.document import CallArgument
+from twill.manifest.family import MOST_PARTS, MemberCost
+from twill.runtime.kernel import EmittedKernel, GridLike
+
+
+@dataclass(frozen=True)
+class FamilyMember:
+    """A variant that can be launched. name: its folder, and the parts of K. blocks: of its descriptors, by position and
+    name."""
+
+    name: str
+    kernel: EmittedKernel
+    cost: MemberCost | None
+    blocks: tuple[tuple[int, str, list[int]], ...]
+
+    @classmethod
+    def of(cls, name: str, kernel: EmittedKernel, cost: MemberCost | None) -> FamilyMember:
+        """That of a kernel."""
+        arguments = enumerate(kernel.manifest.arguments)
+        blocks = tuple((i, a.name, list(a.block)) for i, a in arguments if a.kind == "descriptor")
+        return cls(name, kernel, cost, blocks)
+
+    def in_parts(self) -> list[FamilyMember]:
+        """It with every number of parts, if K can be split; itself if not."""
+        split = self.kernel.manifest.split
+        if split is None:
+            return [self]
+        made = (replace(self.kernel.manifest, split=replace(split, parts=n)) for n in range(1, MOST_PARTS + 1))
+        return [
+            replace(self, name=f"{self.name}/{number}", kernel=EmittedKernel(manifest, self.kernel.cubin))
+            for number, manifest in enumerate(made, 1)
+        ]
+
+    def predicted(self, instances: int, sms: int, values: Mapping[str, Any]) -> float:
+        """Cycles of a launch; infinite where nothing is known."""
+        if self.cost is None:
+            return math.inf
+        split = self.kernel.manifest.split
+        cycles = self.cost.cycles(instances, sms, dict(values), 1 if split is None else split.parts)
+        return math.inf if cycles is None else cycles
+
+    def given(self, bound: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of a call, by name, with the member's constants and blocks."""
+        own = {name: with_block(bound[name], block) for _, name, block in self.blocks}
+        return self.kernel.constants({**bound, **own})
+
+    def launch(self, grid: GridLike, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """The call with descriptors of its own blocks. Errors: those of the kernel."""
+        given, count = list(args), len(args)
+        for position, name, block in self.blocks:
+            if position < count:
+                if getattr(given[position], "block_shape", block) != block:
+                    given[position] = Reblocked(given[position], block)
+            elif name in kwargs:
+                kwargs = {**kwargs, name: with_block(kwargs[name], block)}
+        self.kernel[grid](*given, **kwargs)
+
+
+class Reblocked:
+    """A descriptor with another block."""
+
+    __slots__ = ("base", "block_shape", "padding", "shape", "strides")
+
+    def __init__(self, of: Any, block: list[int]) -> None:
+        self.base, self.shape, self.strides = of.base, of.shape, of.strides
+        self.padding, self.block_shape = getattr(of, "padding", None), block
+
+
+def with_block(value: Any, block: list[int]) -> Any:
+    """A descriptor with that block; itself, if it has it, or is none."""
+    try:
+        return value if value.block_shape == block else Reblocked(value, block)
+    except AttributeError:
+        return value
+
+
+def numbers_of(
+    arguments: Sequence[CallArgument], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> dict[str, int | float]:
+    """Numbers of a call, by name; sizes of descriptors as "a_desc.shape.0"."""
+    found: dict[str, int | float] = {}
+    for position, argument in enumerate(arguments):
+        value: Any = args[position] if position < len(args) else kwargs.get(argument.name)
+        if type(value) is int or type(value) is float:
+            found[argument.name] = value
+        elif hasattr(value, "block_shape"):
+            found.update({f"{argument.name}.shape.{axis}": int(size) for axis, size in enumerate(value.shape)})
+    return found
