@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from twill.schedule.document import Schedule
     from twill.tile.rewrite.pipeline import Rewrite
 
+SOLVES = 2  # budgets, after which no other schedule is looked for where builds are refused
+
 
 def emit(arguments: Namespace) -> int:
     """Write the emitted kernel to --out; with --ir print its warp program, alone if there is no --out; with --from-ir
@@ -130,11 +132,13 @@ def emitted(
 ) -> Emission:
     """Emitted with the schedule that was given, or solved now. record: gets what became of each candidate."""
     from twill.codegen.emission import emit_scheduled, emit_solved
+    from twill.codegen.room import within
 
     asked = (say_more, arguments.cluster, record)
     if arguments.schedule is not None:
         return emit_scheduled(kernel, machine, given(arguments), *asked)
-    return emit_solved(kernel, machine, lambda graph, on: solved(graph, on, arguments), *asked)
+    solve = within(SOLVES * arguments.budget, lambda graph, on: solved(graph, on, arguments))
+    return emit_solved(kernel, machine, solve, *asked)
 
 
 def promised(kernel: Extracted, machine: Machine) -> Iterator[str]:

@@ -137,7 +137,10 @@ def emit_solved(
         if written is None:
             raise
         notify(f"{refused.message}: solving again with products as the kernel has them")
-        return _emit_solved(written, *asked)
+        try:
+            return _emit_solved(written, *asked)
+        except exc.BudgetExhausted as ended:
+            raise refused from ended
 
 
 def _emit_solved(

@@ -9,6 +9,7 @@ schedule that comes of it obeys the machine as it is: it is checked against it.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -23,6 +24,22 @@ from twill.schedule.document import Schedule
 STEP = 2  # granules of registers that are kept free in addition, at least, after each refusal
 
 Solver = Callable[[DependenceGraph, Machine], Schedule]
+
+
+def within(seconds: float, solve: Solver, clock: Callable[[], float] = time.monotonic) -> Solver:
+    """The solver, which is asked for no other schedule that many seconds after it was asked for the first:
+    building what a schedule gives takes as long as solving does, and what was refused last is then the answer. The
+    solver made raises BudgetExhausted."""
+    begun: list[float] = []
+
+    def patient(graph: DependenceGraph, machine: Machine) -> Schedule:
+        now = clock()
+        if begun and now - begun[0] > seconds:
+            raise exc.BudgetExhausted(f"no other schedule is looked for after {seconds:g} seconds")
+        begun.append(now)
+        return solve(graph, machine)
+
+    return patient
 
 
 @dataclass(frozen=True)

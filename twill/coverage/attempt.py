@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from twill.schedule.document import Schedule
 
 EMISSION = 4  # how many times the budget of a solve all of an emission may take
+SOLVES = 2  # how many times it, after which no other schedule is looked for
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,7 @@ def attempt(
 def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Stage:
     """How far the kernel comes. Raises what refuses it."""
     from twill.codegen.emission import emit_solved, extract
+    from twill.codegen.room import within
     from twill.coverage.keep import keep
     from twill.machine.file import load_machine
 
@@ -105,7 +107,7 @@ def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Sta
                 progress.tell(before)
 
     with progress.at("emission"):
-        emission = emit_solved(kernel, machine, solve)
+        emission = emit_solved(kernel, machine, within(SOLVES * asked.emit, solve))
         if asked.keep:
             keep(Path(asked.keep), found, kernel.program, emission)
     return "emitted"
