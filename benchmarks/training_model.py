@@ -14,6 +14,7 @@ import argparse
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 LAYERS, WIDTH, INNER, HEADS, VOCABULARY = 8, 2048, 5632, 16, 32000
@@ -67,34 +68,53 @@ def gla() -> Any:
     return model
 
 
-def main() -> None:
-    """See the top of this file."""
+def train(
+    make: Callable[[], Any],
+    steps: int,
+    seed: int = 0,
+    rate: float = 1e-4,
+    batches: int = 0,
+    pause: Callable[[int], None] = lambda step: None,
+) -> tuple[list[float], list[float]]:
+    """One training: the loss of each step, and its milliseconds. batches: as many come again and again, 0: each step
+    has its own. pause: called behind each step."""
     import torch
 
-    parser = argparse.ArgumentParser()
-    parser.add_argument("model", choices=("llama", "gla"))
-    parser.add_argument("--steps", type=int, default=50)
-    parser.add_argument("--wait", type=float, default=0.0)
-    asked = parser.parse_args()
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     with torch.device("cuda"):
-        model = (llama if asked.model == "llama" else gla)().to(torch.bfloat16)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
-    tokens = torch.randint(0, VOCABULARY, (asked.steps, BATCH, LENGTH), device="cuda")
+        model = make().to(torch.bfloat16)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, fused=True)
+    tokens = torch.randint(0, VOCABULARY, (batches or steps, BATCH, LENGTH), device="cuda")
     losses, times = [], []
-    for step in range(asked.steps):
-        if step == 3 and asked.wait:
-            time.sleep(asked.wait)
+    for step in range(steps):
+        batch = tokens[step % len(tokens)]
         torch.cuda.synchronize()
         begun = time.perf_counter()
-        loss = model(input_ids=tokens[step], labels=tokens[step]).loss
+        loss = model(input_ids=batch, labels=batch).loss
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.detach())
         torch.cuda.synchronize()
         times.append(1000 * (time.perf_counter() - begun))
-    print(json.dumps({"losses": [float(one) for one in losses], "milliseconds": times}))
+        pause(step)
+    return [float(one) for one in losses], times
+
+
+def main() -> None:
+    """See the top of this file."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model", choices=("llama", "gla"))
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--wait", type=float, default=0.0)
+    asked = parser.parse_args()
+
+    def pause(step: int) -> None:
+        if step == 2:
+            time.sleep(asked.wait)
+
+    losses, times = train(llama if asked.model == "llama" else gla, asked.steps, pause=pause)
+    print(json.dumps({"losses": losses, "milliseconds": times}))
     sys.stdout.flush()
 
 

@@ -18,7 +18,6 @@ from twill.runtime import (
     launch,
     module,
     native,
-    occupancy,
     plan,
     tensor_map,
     workspace,
@@ -27,7 +26,7 @@ from twill.runtime import (
 SIZES = {"tensor_map": 128, "pointer": 8, "i32": 4, "u32": 4, "i64": 8, "f32": 4, "f64": 8}
 ATTRIBUTES = {
     "COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0, "MULTIPROCESSOR_COUNT": 132,
-    "L2_CACHE_SIZE": 60 << 20,
+    "L2_CACHE_SIZE": 60 << 20, "MAX_SHARED_MEMORY_PER_MULTIPROCESSOR": 233472, "RESERVED_SHARED_MEMORY_PER_BLOCK": 1024,
     "MAX_SHARED_MEMORY_PER_BLOCK_OPTIN": 232448, "MAX_THREADS_PER_BLOCK": 1024,
     "MAX_GRID_DIM_X": (1 << 31) - 1, "MAX_GRID_DIM_Y": 65535, "MAX_GRID_DIM_Z": 65535,
 }  # fmt: skip
@@ -149,7 +148,9 @@ class FakeDriver:
     def cuKernelGetParamInfo(self, kernel: int, index: int) -> tuple[Code, int, int]:
         return OK, 0, self.sizes[index]
 
-    def cuKernelSetAttribute(self, *arguments: Any) -> tuple[Code]:
+    def cuKernelSetAttribute(self, kind: Any, value: int, *_: Any) -> tuple[Code]:
+        if "MAX_DYNAMIC_SHARED" in kind.name:
+            self.calls.append(("dynamic shared", value))
         return (OK,)
 
     def cuKernelGetAttribute(self, kind: Any, kernel: int, handle: int) -> tuple[Code, int]:
@@ -254,7 +255,7 @@ class FakeDriver:
 def install(monkeypatch: pytest.MonkeyPatch, fake: FakeDriver) -> FakeDriver:
     """Every module of the runtime talks to `fake`; nothing is remembered from another."""
     namespace = fake.namespace()
-    for user in (driver, device, interval, module, launch, native, occupancy, plan, tensor_map, workspace):
+    for user in (driver, device, interval, module, launch, native, plan, tensor_map, workspace):
         monkeypatch.setattr(user, "bindings", lambda: namespace)
     monkeypatch.setattr(native, "entry_points", fake.entry_points)
     forget()

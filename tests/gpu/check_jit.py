@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 from unittest import mock
@@ -29,7 +29,7 @@ import triton
 import twill
 from tests.gpu import jit_calls
 from tests.gpu.jit_broken import broken
-from tests.gpu.jit_calls import ROOT, calls
+from tests.gpu.jit_calls import ROOT, Call, calls
 from tests.gpu.jit_services import SERVICES
 from tests.gpu.jit_watch import Watched, like_triton, new_stream, until_emitted
 from twill.runtime.plan import LaunchPlan
@@ -232,8 +232,7 @@ def elsewhere(store: str) -> Iterator[str]:
         for call in (*calls_, *reversed(calls_)):
             yield like_triton(call, lambda call=call, fast=watched.fast: call.launch(fast))  # type: ignore[misc]
         yield "" if watched.triton == before else f"{calls_[0].kernel}: Triton ran"
-        yield "" if len(plans.by_layout) < 5 else f"{calls_[0].kernel}: {len(plans.by_layout)} launches were prepared"
-        print(f"  {calls_[0].kernel}: {len(plans.by_key)} addresses, {len(plans.by_layout)} prepared")
+        yield "" if len(plans.by_key) < 5 else f"{calls_[0].kernel}: {len(plans.by_key)} launches were prepared"
 
 
 def threads(store: str) -> Iterator[str]:
@@ -415,12 +414,12 @@ def run(store: str, names: list[str], at_once: int) -> int:
     return 1 if failed else 0
 
 
-def prepare(store: str) -> int:
-    """Emit every variant that the scenarios begin with, where no GPU is."""
+def prepare(store: str, only: Sequence[Call] = ()) -> int:
+    """Emit every variant that the scenarios begin with, where no GPU is; or those of some calls of tensors there."""
     from tests.fake_triton import installed
 
     with installed():
-        for call in calls("cpu"):
+        for call in only or calls("cpu"):
             fast = twill.jit(jit_calls.kernel(call.kernel), policy="solve", store=store, machine="h200")
             call.launch(fast)
             for known in list(fast.twill_dispatch.variants.known.values()):

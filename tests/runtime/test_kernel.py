@@ -16,7 +16,7 @@ import pytest
 from tests.fake_driver import FakeDriver, fake_torch, forget, install
 from tests.manifests import CODE, COUNTING, KERNEL, SIZES
 from twill import exc
-from twill.manifest.document import CUBIN, MANIFEST, KernelParameter, Promise
+from twill.manifest.document import CUBIN, MANIFEST, KernelParameter, Promise, Rereads
 from twill.manifest.evaluate import ScalarOperation
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.plans import MOST_PLANS
@@ -374,3 +374,26 @@ def test_parameters_that_are_computed_follow_the_arguments_and_the_grid(driver: 
         kernel[grid](descriptor(), vector(), most, 512)
         passed = driver.launches[-1].values[2:]
         assert tuple(int.from_bytes(value, "little") for value in passed) == wanted
+
+
+def test_fewer_ctas_share_an_sm_where_they_read_more_again_than_its_part_of_the_cache_holds(driver: FakeDriver) -> None:
+    """132 SMs of 228 KiB, 1 KiB of which the system keeps for each CTA: 75 KiB leave room for three of them."""
+    driver.resident = 7
+    reads = replace(
+        KERNEL, ctas=7, persistent=False, rereads=Rereads(ScalarOperation("mul", "i32", ("N", 2)), 192000, 2)
+    )
+    rows = EmittedKernel(reads, CODE)
+
+    def shared(n: int, programs: int = 4096) -> int:
+        rows[(programs,)](descriptor(shape=(4096, n)), vector(), 4096, n)
+        assert driver.launches[-1].grid == (programs, 1, 1)
+        return driver.launches[-1].shared
+
+    assert shared(32000) == 75 * 1024
+    assert shared(48000) == 113 * 1024  # two
+    assert shared(64000) == shared(8000) == 1024  # one would leave memory idle; there are no more than 7
+    assert shared(32000, 1000) == 1024  # they are all there within three rounds
+    driver.resident = 2
+    assert shared(40000) == 1024
+    asked = [size for what, *_, size in driver.calls if what == "dynamic shared"]
+    assert asked == [1024, 232448]  # once for the code, once for as much as any launch may want

@@ -44,3 +44,9 @@ def test_only_what_is_clearly_slower_is_called_so() -> None:
 
 def test_ctas_that_share_an_sm_share_its_cycles_as_far_as_the_units_allow(gemm: Schedule) -> None:
     assert predict(gemm, 3, persistent=True).emitted == gemm.ii  # the tensor core is busy all the time
+
+
+def test_all_warps_of_a_cta_that_is_not_persistent_do_its_work_as_triton_s_do(gemm: Schedule) -> None:
+    for threads, ctas in ((128, 1), (512, 1), (256, 2)):
+        predicted = predict(gemm, ctas, persistent=False, threads=threads)
+        assert predicted.emitted == predicted.triton(threads, ctas) >= predicted.resource

@@ -135,7 +135,7 @@ def artifact_of(
     from twill.runtime.artifact import artifact
     from twill.schedule.predict import predict
 
-    predicted = predict(schedule, manifest.ctas, persistent=manifest.persistent)
+    predicted = predict(schedule, manifest.ctas, persistent=manifest.persistent, threads=manifest.threads)
     return artifact(request.key, manifest.text(), cubin, predicted, cost)
 
 

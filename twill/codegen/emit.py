@@ -26,6 +26,7 @@ from twill.codegen.lowering import lower_candidate
 from twill.codegen.manifest import make_manifest
 from twill.codegen.print.cuda.printer import Printed, print_cuda
 from twill.codegen.print.launcher import launcher
+from twill.codegen.rereads import rereads
 from twill.codegen.room import Roomier
 from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract_machine import verify
@@ -181,5 +182,6 @@ def build_kernel(
         threads=printed.threads,
         cubin=build.cubin,
         schedule=schedule.key,
+        rereads=rereads(warp_program, machine),
     )
     return Emission(schedule, warp_program, printed, build, manifest)

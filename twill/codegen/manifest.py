@@ -24,6 +24,7 @@ from twill.manifest.document import (
     Manifest,
     MapEntry,
     Promise,
+    Rereads,
     SplitK,
     Swizzle,
     sha256,
@@ -48,10 +49,11 @@ def make_manifest(
     threads: int,
     cubin: bytes,
     schedule: str,
+    rereads: Rereads | None = None,
 ) -> Manifest:
     """The manifest of the kernel `entry` in `cubin`, which was printed from `program`.
 
-    schedule: the schedule's key.
+    schedule: the schedule's key. rereads: as `twill.codegen.rereads` finds them.
     Errors: UnsupportedInKernel for scalars that a kernel cannot take.
     """
     split, target = _split(program), target_for(architecture)
@@ -84,14 +86,15 @@ def make_manifest(
         cluster=program.cluster.ctas if program.cluster is not None else 1,
         cluster_axis=program.cluster.axis if program.cluster is not None else 0,
         tiles=program.program.tiles,
-        persistent=_overlaps(program),
+        persistent=overlaps(program),
         split=split,
         unproven="" if target is None else target.unproven,
         cancels=program.cancels,
+        rereads=rereads,
     )
 
 
-def _overlaps(program: WarpProgram) -> bool:
+def overlaps(program: WarpProgram) -> bool:
     """Whether a CTA works on two program instances at once: what comes next is loaded, or the last results are stored,
     meanwhile. One warp group alone does not; the GPU hands out its instances more evenly than a fixed order."""
     return len(program.groups) > 1 or program.instance_ring is not None or program.cluster is not None

@@ -68,6 +68,7 @@ WHOLE = {"sms", "l2", "bytes", "registers", "overhead", *EmissionFigures.model_f
     "under_load",
     "ordered",
     "cached",
+    "kept",
 }
 BY_NAME = ("units", "transfers", "memories", "contexts")
 SPREAD = "two numbers, the smaller first, as in spread = [15.9, 16.1]"

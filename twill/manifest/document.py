@@ -18,10 +18,10 @@ from twill.manifest.evaluate import GRID, Scalar, evaluate
 from twill.manifest.record import Misfit, from_json, to_json
 from twill.manifest.tile_loop import TileLoop
 
-SCHEMA = "twill.manifest/10"
+SCHEMA = "twill.manifest/11"
 EDITIONS: tuple[tuple[str, Mapping[str, object]], ...] = (  # older ones that are read, and what each of them lacks
     ("twill.manifest/7", {"split": None}), ("twill.manifest/8", {"unproven": ""}),
-    ("twill.manifest/9", {"numbers": [], "cancels": False}),
+    ("twill.manifest/9", {"numbers": [], "cancels": False}), ("twill.manifest/10", {"rereads": None}),
 )  # fmt: skip
 MANIFEST, CUBIN = "manifest.json", "kernel.cubin"  # the two files that a launch reads
 OLDER = tuple(f"twill.manifest/{version}" for version in range(1, 7))  # without what `lacks` says
@@ -108,6 +108,22 @@ class NumericChange:
 
 
 @dataclass(frozen=True)
+class Rereads:
+    """A program instance reads `size` bytes twice; `room`: bytes of the L2 cache for what CTAs of one SM read again;
+    least: CTAs of an SM that keep memory busy."""
+
+    size: Scalar
+    room: int
+    least: int
+
+    def ctas(self, size: int) -> int:
+        """That may share an SM where an instance reads so many bytes twice; 0: any number, as what few of them read
+        does not stay there either."""
+        most = self.room // size if size > 0 else 0
+        return most if most >= self.least else 0
+
+
+@dataclass(frozen=True)
 class SplitK:
     """Program instances that are split into `parts` along an axis of the launch grid that the Triton kernel has not
     (`twill.tile.rewrite.split_k`). sums: partial sums of each part, and as many counters among the zeros, for every
@@ -140,7 +156,7 @@ class Manifest:
     work. persistent: whether CTAs go on with further program instances; else each has one. split: how instances are
     split into parts, if they are. numbers: parameters that are computed from the arguments and the launch grid.
     cancels: whether CTAs go on with the instances of CTAs that have not started, so that a launch has one for each.
-    unproven: what nobody has seen of such kernels; "" if all is well."""
+    unproven: what nobody has seen of such kernels; "" if all is well. rereads: for which CTAs share an SM less."""
 
     schema: str
     kernel: str
@@ -175,6 +191,7 @@ class Manifest:
     numbers: tuple[Scalar, ...] = ()
     unproven: str = ""
     cancels: bool = False
+    rereads: Rereads | None = None
     digest: str = ""
 
     def computed(self, index: int, scalars: Mapping[str, int | float], grid: tuple[int, ...]) -> int:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from twill.runtime.driver import bindings, call
+from twill.runtime.driver import bindings, call, on_device
 
 
 @dataclass(frozen=True)
 class Device:
     """One GPU. capability: (major, minor). shared_bytes: the most that one CTA may ask for, static included.
-    l2: bytes of the cache that all SMs share."""
+    l2: bytes of the cache that all SMs share. sm_shared: shared memory of an SM, of which `cta_reserved` bytes a CTA
+    are the system's."""
 
     index: int
     name: str
@@ -23,6 +24,8 @@ class Device:
     threads: int
     grid: tuple[int, int, int]
     l2: int = 0
+    sm_shared: int = 0
+    cta_reserved: int = 0
 
 
 @cache
@@ -43,7 +46,17 @@ def device(index: int) -> Device:
         threads=read("MAX_THREADS_PER_BLOCK"),
         grid=(read("MAX_GRID_DIM_X"), read("MAX_GRID_DIM_Y"), read("MAX_GRID_DIM_Z")),
         l2=read("L2_CACHE_SIZE"),
+        sm_shared=read("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR"),
+        cta_reserved=read("RESERVED_SHARED_MEMORY_PER_BLOCK"),
     )
+
+
+def resident(function: int, threads: int, shared: int, device: int) -> int:
+    """CTAs of a loaded kernel that an SM of the GPU holds at once. shared: dynamic shared memory in bytes. Errors:
+    DriverMissing, DriverFailed."""
+    with on_device(device):
+        handle = bindings().CUfunction(function)
+        return int(call("cuOccupancyMaxActiveBlocksPerMultiprocessor", handle, threads, shared))
 
 
 @cache

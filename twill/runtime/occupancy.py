@@ -7,7 +7,7 @@ from typing import Any
 from twill.exc import TwillError
 from twill.manifest.prediction import Prediction
 from twill.runtime.comparison import Judgement
-from twill.runtime.driver import bindings, call, on_device
+from twill.runtime.device import resident
 from twill.runtime.hooks import WARP
 
 
@@ -21,11 +21,3 @@ def judgement(predicted: Prediction, device: int, compiled: Any) -> Judgement | 
     if not ctas:
         return None
     return Judgement(predicted.text(threads, ctas), predicted.slower(threads, ctas))
-
-
-def resident(function: int, threads: int, shared: int, device: int) -> int:
-    """CTAs of a loaded kernel that an SM of the GPU holds at once. shared: dynamic shared memory in bytes. Errors:
-    DriverMissing, DriverFailed."""
-    with on_device(device):
-        handle = bindings().CUfunction(function)
-        return int(call("cuOccupancyMaxActiveBlocksPerMultiprocessor", handle, threads, shared))

@@ -25,6 +25,7 @@ from twill.runtime.module import Kernel, LaunchParameter, ParameterKind, prepare
 from twill.runtime.native import NativeLaunch, error_name, native_config
 from twill.runtime.overlap import OverlapPair, PairsOfLaunch, overlapping, pairs_of
 from twill.runtime.plans import RefusedLaunch
+from twill.runtime.sharing import with_fewer_ctas
 from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
 from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TensorMapParameters, TileBox, encode, joined, parameters
 from twill.runtime.workspace import Workspaces
@@ -169,7 +170,7 @@ def make_plan(
     kernel = load(device)
     gpu = prepare(kernel, device, manifest.shared, manifest.cluster)
     grid = grid_of_instances(manifest, grid, bound)
-    shape = launch_shape(manifest, grid, gpu)
+    shape = with_fewer_ctas(manifest, launch_shape(manifest, grid, gpu), bound.scalars, kernel, gpu)
     check_shape(manifest.kernel, shape, gpu, kernel.max_threads(device))
     maps = tuple(make_map(entry, bound) for entry in manifest.maps)
     packed = pack(kernel.parameters, [_value(manifest, p, bound, maps, grid) for p in manifest.parameters])
@@ -267,10 +268,11 @@ def open_ended(manifest: Manifest) -> frozenset[str]:
 
 
 def needed_by_maps(manifest: Manifest) -> frozenset[str]:
-    """Scalars that some tensor map or computed parameter is made from, or the grid of instances."""
+    """Scalars that some tensor map or computed parameter is made from, the grid of instances, or how many CTAs share an
+    SM."""
     tiles = manifest.tiles
     scalars = [s for m in manifest.maps for s in (*m.sizes, *m.strides, m.offset) if s is not None]
-    scalars += manifest.numbers
+    scalars += [*manifest.numbers, *([] if manifest.rereads is None else [manifest.rereads.size])]
     scalars += [] if tiles is None else [tiles.count] if tiles.stride is None else [tiles.count, tiles.stride]
     return frozenset(name for scalar in scalars for name in names(scalar))
 

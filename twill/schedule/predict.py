@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from twill.graph.costed import CostedGraph
-from twill.manifest.prediction import Prediction
-from twill.schedule.document import INSTANCES, LoopSchedule, Schedule
+from twill.manifest.prediction import USUAL, Prediction
+from twill.schedule.document import LoopSchedule, Schedule
 
 
-def predict(schedule: Schedule, ctas: int, *, persistent: bool) -> Prediction:
-    """ctas, persistent: as the manifest has them. A CTA that is not persistent works on one program instance from its
-    beginning to its end; several of them fill each other's waits as far as the units allow."""
+def predict(schedule: Schedule, ctas: int, *, persistent: bool, threads: int = USUAL) -> Prediction:
+    """ctas, persistent, threads: as the manifest has them. In a CTA that is not persistent, all warps do everything
+    for one program instance, as in Triton's; several CTAs fill each other's waits as far as the units allow."""
     main = max(schedule.loops, key=lambda loop: (loop.ii == schedule.ii, loop.length == schedule.length))
     unit = 1.0 if schedule.normalization is None else schedule.normalization.cycles_per_unit
     scale = unit / schedule.cooperation.fuse
     resource = main.certificate.bounds.resource
-    alone = main.length if main.trip == INSTANCES and not persistent else main.ii
     waits = _waits(main) * schedule.cooperation.fuse
     work = sum(one.hold for one in main.graph.instructions if not _loads(main.graph, one.id))
+    alone = main.ii if persistent else waits + work * USUAL / threads
     return Prediction(max(resource, alone / ctas) * scale, resource * scale, waits * scale, work * scale)
 
 
