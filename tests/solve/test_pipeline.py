@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from twill.graph.dependence import DependenceGraph
 from twill.graph.extract import extract
 from twill.schedule.checker.check import check
 from twill.schedule.document import Schedule, ScheduledOp
+from twill.solve import pipeline
 from twill.solve.pipeline import Report, SolveOptions, main_region, schedulable, solve, solve_top
 
 MACHINES = {"h100": H100, "b200": B200}
@@ -196,6 +199,29 @@ def test_loops_share_warp_groups_and_budgets() -> None:
         assert loop.objective.registers <= sum(g.registers for g in schedule.warp_groups)
         assert loop.graph.cooperation == schedule.cooperation
     assert sum(g.registers * g.threads for g in schedule.warp_groups) <= H100.register_file.registers.value
+
+
+def test_a_third_loop_has_the_budgets_of_both_before_it_where_the_register_file_has_no_room_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each loop fits beside the main one; the most of all of them may not."""
+    slots = [SimpleNamespace(context=SimpleNamespace(threads=128))] * 3
+
+    def solved(*budgets: int) -> Any:
+        given = dict(enumerate(budgets))
+        return SimpleNamespace(budgets=lambda: given, assignment=SimpleNamespace(slots=slots))
+
+    answers, asked = [solved(152, 152, 208), solved(152, 240, 120)], list[dict[int, int]]()
+
+    def follow(job: Any, region: Any, before: Any, floors: Mapping[int, int]) -> Any:
+        asked.append(dict(floors))
+        return answers.pop(0)
+
+    monkeypatch.setattr(pipeline, "_follow_with", follow)
+    before = [solved(152, 152, 24), solved(152, 240, 24)]
+    job = SimpleNamespace(machine=H100)
+    assert pipeline._follow(job, None, before).budgets() == {0: 152, 1: 240, 2: 120}  # type: ignore[arg-type]
+    assert asked == [{0: 152, 1: 152, 2: 24}, {0: 152, 1: 240, 2: 24}]
 
 
 def test_three_loops_of_loads_stores_and_sums_solve() -> None:

@@ -123,13 +123,20 @@ def assemble(
     )
 
 
-def _warp_groups(machine: Machine, main: Solved, solved: Sequence[Solved]) -> dict[int, ScheduledWarpGroup]:
-    """Warp groups of all loops by slot, numbered from 0; a budget is the largest that any loop needs."""
-    names = roles(main.graph, main.assignment.slot, machine)
+def budgets_of(solved: Sequence[Solved]) -> dict[int, int]:
+    """Registers per thread of warp groups by slot: the most that any of the loops needs."""
     budgets: dict[int, int] = {}
     for s in solved:
         for slot, budget in s.budgets().items():
             budgets[slot] = max(budget, budgets.get(slot, 0))
+    return budgets
+
+
+def _warp_groups(machine: Machine, main: Solved, solved: Sequence[Solved]) -> dict[int, ScheduledWarpGroup]:
+    """Warp groups of all loops by slot, numbered from 0; a budget is the largest that any loop needs."""
+    names = roles(main.graph, main.assignment.slot, machine)
+    budgets = budgets_of(solved)
+    for s in solved:
         names = {**roles(s.graph, s.assignment.slot, machine), **names}
     found = {}
     for n, slot in enumerate(sorted(budgets)):

@@ -7,7 +7,7 @@ cooperation, or raises `Infeasible` or `BudgetExhausted`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twill.exc import BudgetExhausted, Infeasible, StrategyGaveUp, StrategyOption
@@ -21,7 +21,7 @@ from twill.schedule.options import SolveOptions as SolveOptions
 from twill.smt.alternatives import alternatives
 from twill.smt.limits import OutOfBudget
 from twill.smt.search import Search
-from twill.solve.assemble import Solved, assemble
+from twill.solve.assemble import Solved, assemble, budgets_of
 from twill.solve.candidates import CandidateSearch, TooNarrow
 from twill.solve.job import Report as Report
 from twill.solve.job import SolveJob
@@ -153,14 +153,29 @@ def _refuse_unfollowed(o: SolveOptions) -> None:
 
 def _follow(job: SolveJob, region: Region, before: Sequence[Solved]) -> Solved:
     """Schedule another loop with the main loop's cooperation, and where values pass the warp groups of the loops that
-    are scheduled already, of which the main one is the first."""
+    are scheduled already, of which the main one is the first. Warp groups have the main loop's budgets to begin with;
+    if the register file has no room for the most that all loops need, those of every loop before it."""
+    found = _follow_with(job, region, before, before[0].budgets())
+    if _registers([*before, found]) > job.machine.register_file.registers.value:
+        return _follow_with(job, region, before, budgets_of(before))
+    return found
+
+
+def _registers(solved: Sequence[Solved]) -> int:
+    """Of all threads of the warp groups of some loops."""
+    slots = solved[0].assignment.slots
+    return sum(slots[slot].context.threads * budget for slot, budget in budgets_of(solved).items())
+
+
+def _follow_with(job: SolveJob, region: Region, before: Sequence[Solved], floors: Mapping[int, int]) -> Solved:
+    """The same. floors: registers per thread by slot that are taken anyway."""
     main = before[0]
     graph = job.costed(region, main.graph.cooperation)
     bounds = lower_bounds(graph, job.machine)
     fixed: dict[int, int] = {}
     for one in before[::-1]:  # the main loop has the last word
         fixed |= carried_links(job.graph, one.graph, graph, one.assignment.slot)
-    search = job.other_search(graph, bounds, region, fixed, main.budgets())
+    search = job.other_search(graph, bounds, region, fixed, floors)
     outcome = search.run()
     if isinstance(search, Search) and search.state == "out of budget":
         search.fall_back()
