@@ -40,7 +40,7 @@ def program(scheduler: TileScheduler) -> WarpProgram:
 
 def walked(scheduler: TileScheduler, grid: Index, ctas: int) -> list[list[Index]]:
     """The instances of each CTA."""
-    order = InstanceOrder(program(scheduler))
+    order = InstanceOrder.of(program(scheduler))
     return [[index for index, _ in order.instances(grid, {}, LaunchedCta(cta, ctas))] for cta in range(ctas)]
 
 
@@ -83,7 +83,7 @@ def test_pairs_are_neighbours_and_a_missing_one_repeats_the_other(
     grid: Index, axis: int, group: int, clusters: int
 ) -> None:
     cluster = Cluster(axis)
-    order = InstanceOrder(program(tile_scheduler(group, cluster=cluster)))
+    order = InstanceOrder.of(program(tile_scheduler(group, cluster=cluster)))
     met: Counter[Index] = Counter()
     for number in range(clusters):
         both = [[*order.instances(grid, {}, LaunchedCta(2 * number + r, 2 * clusters, r))] for r in range(2)]

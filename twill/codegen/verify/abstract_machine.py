@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
@@ -23,7 +24,7 @@ from types import MappingProxyType
 from twill.codegen.verify.abstract import control
 from twill.codegen.verify.abstract.actor import Actor, CtaState, RingState, Waiting
 from twill.codegen.verify.abstract.cluster import cluster_of, left
-from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations
+from twill.codegen.verify.abstract.inputs import REMEMBERED, CheckedLaunch, launches, most_iterations
 from twill.codegen.verify.abstract.instance_assignment import ANY_ORDER, WAYS, Way, assignments
 from twill.codegen.verify.abstract.memory import GlobalTensors
 from twill.codegen.verify.abstract.remembered import Remembered, launch_key
@@ -192,10 +193,23 @@ def trials(program: WarpProgram, problem: ProblemTable | None = None, thorough: 
     problem: the sizes that make sense (default: what the sidecar says, else they are derived from the program).
     thorough: many more launches. Raises `UnknownProblem` if no launch could be made up.
     """
-    written = program.program.original or program.program
-    narrowed, in_parts = narrowed_for_mmas(written), precisions(program.program)
+    given = launches(program, problem, thorough)
+    made = next((made for launched, made in _tried if launched is given), None)
+    if made is None:
+        made = tuple(_trials(program.program, given))
+        _tried.append((given, made))
+    return made
+
+
+_tried = deque[tuple[tuple[CheckedLaunch, ...], tuple[Trial, ...]]](maxlen=REMEMBERED)
+"""Trials by their launches, which are the same for programs of which the same is wanted."""
+
+
+def _trials(tile: TileProgram, given: Sequence[CheckedLaunch]) -> list[Trial]:
+    written = tile.original or tile
+    narrowed, in_parts = narrowed_for_mmas(written), precisions(tile)
     made = []
-    for launch in launches(program, problem, thorough):
+    for launch in given:
         if launch.derived and not independent(written, launch):
             launch = alone(launch)
         launch, found = _in_range(launch, lambda one: _reference(written, one, narrowed, in_parts))
@@ -204,10 +218,10 @@ def trials(program: WarpProgram, problem: ProblemTable | None = None, thorough: 
         # Of large floats a softmax leaves one for each row, and sums of one number show no rounding.
         launched = [trial.launch for trial in made]
         few = [number for number, one in enumerate(launched) if one.scale == 1] or [*range(len(made))]
-        most = max(few, key=lambda number: most_iterations(program.program, launched[number]))
-        own = replace(_reference(program.program, made[most].launch, frozenset()), alone=True)
+        most = max(few, key=lambda number: most_iterations(tile, launched[number]))
+        own = replace(_reference(tile, made[most].launch, frozenset()), alone=True)
         made[most] = replace(made[most], references=(*made[most].references, own))
-    return tuple(made)
+    return made
 
 
 def in_range(program: WarpProgram, launch: CheckedLaunch) -> tuple[CheckedLaunch, Reference]:

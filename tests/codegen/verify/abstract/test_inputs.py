@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -19,7 +20,9 @@ from twill.codegen.verify.abstract.inputs import (
     most_iterations,
     sidecar_problem,
 )
+from twill.codegen.verify.abstract.scheduling import InstanceOrder
 from twill.codegen.verify.abstract.wanted import Wanted, wanted
+from twill.codegen.verify.abstract_machine import trials
 from twill.kernel.problem import Case
 from twill.kernel.specialization import resolve
 from twill.tile.access.resolve import resolve_accesses
@@ -57,6 +60,15 @@ def test_without_a_maximum_it_is_made_once() -> None:
     assert len({one.text for one in made if one.ctas == 1}) == len([one for one in made if one.ctas == 1])
 
 
+def test_programs_of_which_the_same_is_wanted_have_the_same_launches_and_trials() -> None:
+    """A program with a fault is held against what was computed for the one without it; another ring is another goal."""
+    right = gemm(2, 1)
+    fault = replace(right, groups=tuple(replace(group, registers=24) for group in right.groups))
+    deeper = replace(right, arefs=tuple(replace(aref, depth=aref.depth + 1) for aref in right.arefs))
+    assert launches(fault) is launches(right) and trials(fault) is trials(right)
+    assert launches(deeper) is not launches(right) and wanted(deeper) != wanted(right)
+
+
 def test_a_loop_of_a_constant_count_is_run_whatever_the_sizes_are() -> None:
     """More iterations than are asked for anywhere: no size makes them fewer."""
     p = Programs()
@@ -65,7 +77,8 @@ def test_a_loop_of_a_constant_count_is_run_whatever_the_sizes_are() -> None:
         k.yields = [p.op("add", k.carried[0], p.load("x", (64,), "f32", at=(k.i * 64,)))]
     p.store("y", k.results[0])
     program = p.done()
-    few = Wanted(gemm(), trips=frozenset({0, 1, 2}), depths=frozenset({2}), instances=2, thorough=False)
+    order = InstanceOrder.of(gemm())
+    few = Wanted(None, order, trips=frozenset({0, 1, 2}), depths=frozenset({2}), instances=2, thorough=False)
     (only,) = choose(program, derived_problem(program), few)
     assert only.cost > 100
 

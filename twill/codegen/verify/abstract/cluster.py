@@ -48,7 +48,7 @@ def cluster_of(
             roles,
             InstanceAssignment(places),
             ctas[rank],
-            CommonScalars.of(own, scopes[rank]),
+            CommonScalars.of(own.setup, own.once, scopes[rank]),
             watch,
         )
         for rank, own in enumerate(programs)

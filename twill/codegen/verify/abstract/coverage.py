@@ -209,7 +209,7 @@ class _Search:
         return [known[index] for index, _ in self.goal.instances_of(grid, self.scalars(case))]
 
     def _pair_goals(self, case: Case) -> Iterator[Goal]:
-        cluster = self.goal.program.cluster
+        cluster = self.goal.cluster
         if cluster is None:
             return
         grid = three(case.grid)

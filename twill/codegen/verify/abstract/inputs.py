@@ -33,7 +33,7 @@ from twill.codegen.verify.abstract.reached import (
 )
 from twill.codegen.verify.abstract.representatives import with_representatives
 from twill.codegen.verify.abstract.table_shapes import refuse_wrong_shapes
-from twill.codegen.verify.abstract.wanted import wanted
+from twill.codegen.verify.abstract.wanted import Wanted, wanted
 from twill.codegen.warp.program import WarpProgram
 from twill.exc import MalformedSidecar, TwillError, UnknownProblem
 from twill.kernel.problem import Case, ProblemTable
@@ -52,6 +52,7 @@ HELD_BY_DATA = 1 << 22  # elements of a tensor into which a program stores where
 DRAWN = 3  # launches more for them
 TELLING = 50  # elements of a tensor that has awkward data, at least: among fewer there are too few numbers
 APART = 1 << 14  # bytes between what made-up addresses point to
+REMEMBERED = 8  # sets of launches
 SMALLEST = 1 << 20  # what loaded trip counts are divided by at most
 
 
@@ -80,7 +81,7 @@ class CheckedLaunch:
 
 def launches(
     program: WarpProgram, problem: ProblemTable | None = None, thorough: bool = False
-) -> Iterator[CheckedLaunch]:
+) -> tuple[CheckedLaunch, ...]:
     """Launches that together reach everything wanted. Raises `UnknownProblem`.
 
     problem: the sizes that make sense (default: what the sidecar says). A table of one recorded launch may take
@@ -90,33 +91,43 @@ def launches(
     `run`.
     thorough: many more of them, for every number of iterations, each with several program instances.
     """
-    asked = program, problem or sidecar_problem(program.program), thorough
+    tile = program.program
+    asked = Asked(wanted(program, thorough), problem or sidecar_problem(tile), tile)
     made = next((found for other, found in _last if other == asked), None)
     if made is None:
-        made = tuple(_of_table(*asked))
+        made = tuple(_of_table(asked.tile, asked.table, asked.goal))
         for array in (array for one in made for array in one.arrays.values()):
             array.flags.writeable = False
         _last.append((asked, made))
-    yield from made
+    return made
 
 
-_last = deque[tuple[tuple[WarpProgram, ProblemTable | None, bool], tuple[CheckedLaunch, ...]]](maxlen=2)
-"""The last ones that were made: a program is verified and executed with the same."""
+@dataclass(frozen=True)
+class Asked:
+    """What launches are made up from."""
+
+    goal: Wanted
+    table: ProblemTable | None
+    tile: TileProgram
 
 
-def _of_table(program: WarpProgram, table: ProblemTable | None, thorough: bool) -> Iterator[CheckedLaunch]:
-    tile = program.program
+_last = deque[tuple[Asked, tuple[CheckedLaunch, ...]]](maxlen=REMEMBERED)
+"""The last ones that were made: a program is verified and executed with the same, and so is one that differs from it in
+nothing that launches are made up from."""
+
+
+def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> Iterator[CheckedLaunch]:
     refuse_unknown_numbers(tile, table)
     if table is not None:
         free = strides(tile) & table.units.keys()
         table = None if free else replace(table, grid=of_all_tiles(tile, table))
-    made = [*_launches(program, table, thorough)] if table else []
+    made = [*_launches(tile, table, goal)] if table else []
     if made and not any(leaves_tensors(tile, one) for one in made):
         yield from made
         return
     if table is not None:
         refuse_wrong_shapes(tile, table, partial(_tensors, tile))
-    for one in _launches(program, derived_problem(tile), thorough):
+    for one in _launches(tile, derived_problem(tile), goal):
         yield replace(holding(tile, one), derived=True)
 
 
@@ -183,11 +194,9 @@ def leaves_tensors(program: TileProgram, made: CheckedLaunch) -> bool:
     return False
 
 
-def _launches(program: WarpProgram, problem: ProblemTable, thorough: bool) -> Iterator[CheckedLaunch]:
-    tile = program.program
+def _launches(tile: TileProgram, problem: ProblemTable, goal: Wanted) -> Iterator[CheckedLaunch]:
     known = of_parts(tile, of_instances(tile, problem))
-    goal = wanted(program, thorough)
-    if not thorough:
+    if not goal.thorough:
         known = with_representatives(tile, known, goal.instances * goal.ctas)
     chosen = choose(tile, known, goal)
     if not chosen:

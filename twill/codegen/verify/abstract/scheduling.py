@@ -75,12 +75,12 @@ class CommonScalars:
     recalled: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, program: WarpProgram, scope: EvaluationScope) -> CommonScalars:
+    def of(cls, setup: Sequence[Stmt], once: Sequence[Stmt], scope: EvaluationScope) -> CommonScalars:
         """Computed in a scope, which has the scalars of `setup` then."""
         recalled: list[int] = []
-        _run(program.setup, scope, recalled)
+        _run(setup, scope, recalled)
         names = dict(scope.names)
-        _run(program.once, scope, recalled)
+        _run(once, scope, recalled)
         scope.names = dict(names)
         return cls(names, recalled)
 
@@ -112,9 +112,23 @@ def _visits(stmts: Sequence[Stmt], scope: EvaluationScope) -> Iterator[None]:
 @dataclass(frozen=True)
 class InstanceOrder:
     """The instances of a launch as one CTA has them, from the statements of all its warp groups (each asks for some of
-    the grid indices). An index along an axis that no warp group asks for is 0."""
+    the grid indices). An index along an axis that no warp group asks for is 0.
 
-    program: WarpProgram
+    loops: that of each warp group, None where it asks for instances one by one; following: the statements by which each
+    gets its next one, those that are alike once. The rest as in `WarpProgram`."""
+
+    setup: tuple[Stmt, ...]
+    once: tuple[Stmt, ...]
+    loops: tuple[InstanceLoop | None, ...]
+    following: tuple[tuple[Stmt, ...], ...]
+    walk: tuple[Stmt, ...]
+
+    @classmethod
+    def of(cls, program: WarpProgram) -> InstanceOrder:
+        """That of a program."""
+        loops = tuple(group.loop for group in program.groups)
+        following = tuple(dict.fromkeys(group.next for group in program.groups))
+        return cls(program.setup, program.once, loops, following, program.walk)
 
     def instances(
         self, grid: Index, scalars: Mapping[str, int | float], cta: LaunchedCta
@@ -123,17 +137,17 @@ class InstanceOrder:
         places that CTAs take in turn."""
         known = tables_of(scalars)
         scope = EvaluationScope(scalars, grid, (0, 0, 0), no_element, cta=cta.says(), tensors=known or None)
-        common = CommonScalars.of(self.program, scope)
-        loops = [group.loop for group in self.program.groups if group.loop is not None]
+        common = CommonScalars.of(self.setup, self.once, scope)
+        loops = [loop for loop in self.loops if loop is not None]
         for count, instance in enumerate(instances_from(loops[0], scope) if loops else self._places(cta, scope)):
             scope.index = (0, 0, 0)
             scope.names = {**common.names, INSTANCE: instance, PLACE: instance, INSTANCES: count}
-            for stmts in dict.fromkeys(group.next for group in self.program.groups):
+            for stmts in self.following:
                 self._next(stmts, scope, common.recalled)
-            if not self.program.walk:
+            if not self.walk:
                 yield scope.index, dict(scope.names)
             elif known:
-                yield from ((scope.index, dict(scope.names)) for _ in _visits(self.program.walk, scope))
+                yield from ((scope.index, dict(scope.names)) for _ in _visits(self.walk, scope))
 
     def _places(self, cta: LaunchedCta, scope: EvaluationScope) -> Iterator[int]:
         return iter(range(cta.number, int(scope.names["instances"]), cta.count))
@@ -144,5 +158,5 @@ class InstanceOrder:
             _run(stmt.body, scope, recalled)
             x, y, z = (integer(value, scope) for value in stmt.index)
             scope.index = (x, y, z)
-        if all(group.loop is not None for group in self.program.groups):
+        if all(loop is not None for loop in self.loops):
             _run(stmts, scope, recalled)

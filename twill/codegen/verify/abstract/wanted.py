@@ -15,6 +15,7 @@ from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (
     INSTANCE_RING,
     NEIGHBOUR,
+    Cluster,
     If,
     Let,
     Pipeline,
@@ -32,10 +33,12 @@ class Wanted:
     refilled: depths of rings that loops fill again if they are too shallow for an instance's tiles: wanted are two
     instances with more iterations on a CTA, since the second begins where the first has left off. same: whether a pair
     of instances wants the same tile. split_pipelines: steady states that change. reuse_counters: warp groups whose
-    tiles may stay in their rings. outlines: whose conditions shall differ. program: what all that is wanted of.
+    tiles may stay in their rings. outlines: whose conditions shall differ. cluster: of the program; order: in which it
+    has its instances. Programs of which equal things are wanted are checked with the same launches.
     """
 
-    program: WarpProgram
+    cluster: Cluster | None
+    order: InstanceOrder
     trips: frozenset[int]
     depths: frozenset[int]
     instances: int
@@ -55,13 +58,13 @@ class Wanted:
     @property
     def ctas(self) -> int:
         """That run at one time."""
-        return self.program.cluster.ctas if self.program.cluster is not None else 1
+        return self.cluster.ctas if self.cluster is not None else 1
 
     def instances_of(
         self, grid: Index, scalars: Mapping[str, int | float], rank: int = 0
     ) -> list[tuple[Index, Mapping[str, Scalar]]]:
         """The instances of a launch that has one CTA, or of one of a cluster, in order, with the scalars of each."""
-        return [*InstanceOrder(self.program).instances(grid, scalars, LaunchedCta(rank, self.ctas, rank))]
+        return [*self.order.instances(grid, scalars, LaunchedCta(rank, self.ctas, rank))]
 
 
 def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
@@ -81,7 +84,7 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
     lets = [stmt for group in program.groups for stmt in group.body if isinstance(stmt, Let)]
     same = frozenset(let.value for let in lets if Local(NEIGHBOUR) in nodes(let.value))
     return Wanted(
-        program, least, depths - {1}, deepest + 2, thorough, takers, refilled, same,
+        program.cluster, InstanceOrder.of(program), least, depths - {1}, deepest + 2, thorough, takers, refilled, same,
         tuple(split_pipelines(program)), ReuseCounter.of(program.groups), outlines(program),
     )  # fmt: skip
 
