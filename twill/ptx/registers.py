@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -42,16 +43,20 @@ TYPES: dict[str, Any] = {
 _TYPE = re.compile(r"pred|[busf](8|16|32|64)|bf16(x2)?|f16x2|tf32|e4m3x2|e5m2x2|b128")
 
 
+@cache
 def held(type: str) -> Any:
     """The dtype of a register that is declared so."""
-    if type in ("f32", "f64", "pred"):
-        return TYPES[type]
-    return np.dtype(_UNSIGNED[width(type)])
+    return np.dtype(TYPES[type] if type in ("f32", "f64", "pred") else _UNSIGNED[width(type)])
 
 
-def types_of(instruction: PtxInstruction) -> list[str]:
+def types_of(instruction: PtxInstruction) -> tuple[str, ...]:
     """The types among its modifiers, in order."""
-    return [modifier for modifier in instruction.modifiers if _TYPE.fullmatch(modifier)]
+    return _types(instruction.modifiers)
+
+
+@lru_cache(maxsize=1024)
+def _types(modifiers: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(modifier for modifier in modifiers if _TYPE.fullmatch(modifier))
 
 
 def unsupported(instruction: PtxInstruction, why: str = "") -> UnsupportedPtx:
@@ -63,10 +68,16 @@ def unsupported(instruction: PtxInstruction, why: str = "") -> UnsupportedPtx:
 def constant(value: int | float, dtype: Any) -> Array:
     """The same for all lanes."""
     if isinstance(value, int) and np.dtype(dtype).kind in "ui":
-        size = np.dtype(dtype).itemsize
-        made: Array = np.array([value & (1 << 8 * size) - 1], _UNSIGNED[size]).view(dtype)
-    else:
-        made = np.array([value], dtype)
+        return _integer(int(value), np.dtype(dtype))
+    made: Array = np.array([value], dtype)
+    made.flags.writeable = False
+    return made
+
+
+@lru_cache(maxsize=4096)
+def _integer(value: int, dtype: Any) -> Array:
+    size = dtype.itemsize
+    made: Array = np.array([value & (1 << 8 * size) - 1], _UNSIGNED[size]).view(dtype)
     made.flags.writeable = False
     return made
 
@@ -139,7 +150,7 @@ class Operands:
     def _register(self, instruction: PtxInstruction, operand: Register, dtype: Any) -> Fetch:
         if operand.name not in self.registers:
             raise unsupported(instruction, f"register {operand.name} is not declared")
-        number, own = self.registers[operand.name], np.dtype(held(self.types[operand.name]))
+        number, own = self.registers[operand.name], held(self.types[operand.name])
         if own == dtype:
             return lambda g: g.registers[number]
         if own.itemsize == dtype.itemsize:
@@ -168,7 +179,7 @@ class Operands:
             return lambda g, value: None
         if not isinstance(operand, Register) or operand.name not in self.registers:
             raise unsupported(instruction, f"destination {operand}")
-        number, own = self.registers[operand.name], np.dtype(held(self.types[operand.name]))
+        number, own = self.registers[operand.name], held(self.types[operand.name])
         dtype = np.dtype(TYPES[type])
         if own == dtype:
             return _plain(number)

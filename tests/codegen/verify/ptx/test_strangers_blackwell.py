@@ -271,6 +271,7 @@ def test_a_shape_that_is_misread_leaves_a_matrix_in_other_places(
             return lanes, columns
         return (lanes[::-1], columns) if of == "lanes" else (lanes, columns[:, ::-1])
 
+    monkeypatch.setattr("twill.codegen.verify.ptx.build._built", [])
     monkeypatch.setattr(tcgen05_registers, "moved", wrong)
     result = through_tensor_memory("32x32b", shape, 128)
     assert (result.tensors["x"] != result.tensors["y"]).any()

@@ -90,6 +90,7 @@ class _Search:
         self.widest = max((axis.extent for axis in axes), default=1)
         self.base = {name: problem.unit(name) for name in problem.units}
         self.seen: dict[tuple[int, ...], Trips | None] = {}
+        self.sayings: dict[tuple[int, ...], set[tuple[object, bool]]] = {}
         self.made: set[tuple[int, ...]] = set()
         least = self._instances(self.base)
         self.fewest = least if least <= CONSTANT_INSTANCES else 0
@@ -134,7 +135,10 @@ class _Search:
 
     def _says(self, sizes: Mapping[str, int]) -> set[tuple[object, bool]]:
         """What the conditions of a launch say."""
-        return said(self._guard_goals(self.problem.case(sizes))) if self.trips(sizes) else set()
+        key = tuple(sizes[name] for name in self.base)
+        if key not in self.sayings:
+            self.sayings[key] = said(self._guard_goals(self.problem.case(sizes))) if self.trips(sizes) else set()
+        return self.sayings[key]
 
     def trips(self, sizes: Mapping[str, int]) -> Trips | None:
         """None: too many instances, or a loop that makes no step."""

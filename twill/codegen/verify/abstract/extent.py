@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -11,7 +11,7 @@ from twill.tile.interpret.conversions import rounded
 from twill.tile.interpret.elements import OutsideOfTensor
 from twill.tile.interpret.sequential import Instance, instances, walked
 from twill.tile.interpret.tables import tables_of
-from twill.tile.program import Access, Axis, Items, Loop, Op, TileProgram, TileType
+from twill.tile.program import Access, Axis, Items, Loop, Op, TileProgram, TileType, walk
 from twill.tile.scalar_region import Endless
 
 FEW = 256  # iterations of a loop that are all visited
@@ -32,16 +32,29 @@ def trips_at(
     scalars: Mapping[str, int | float],
     indices: Iterable[tuple[int, int, int]],
 ) -> list[tuple[int, ...]]:
-    """Iterations of each loop in order, for these program instances."""
-    found = []
-    loops = [item for item in program.body if isinstance(item, Loop)]
+    """Iterations of each loop in order, for these program instances. They are counted once for all that are at the same
+    place along the axes that they depend on."""
+    found: list[tuple[int, ...]] = []
+    known: dict[Hashable, tuple[int, ...]] = {}
+    loops, axes = [item for item in program.body if isinstance(item, Loop)], _axes(program.trips_outline)
     start: Mapping[int, Any] | None = None
     for index, at in walked_at(program, grid, scalars, indices):
-        scout = _Counter(program, index, grid, scalars, at=at, start=start)
-        scout.run()
-        start = scout.start
-        found.append(tuple(scout.trips.get(loop.id, 0) for loop in loops))
+        place = (tuple(index[axis] for axis in axes), at)
+        if place not in known:
+            scout = _Counter(program, index, grid, scalars, at=at, start=start)
+            scout.run()
+            start = scout.start
+            known[place] = tuple(scout.trips.get(loop.id, 0) for loop in loops)
+        found.append(known[place])
     return found
+
+
+def _axes(items: Items) -> tuple[int, ...]:
+    """The axes of the grid along which something is computed from the index, `while` loops taken for all of them."""
+    ops = tuple(walk(items))
+    if any(op.region is not None for op in ops):
+        return 0, 1, 2
+    return tuple(sorted({int(dict(op.attributes)["axis"]) for op in ops if op.kind == "program_id"}))  # type: ignore[arg-type]
 
 
 def walked_at(

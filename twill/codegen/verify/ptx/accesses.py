@@ -62,14 +62,16 @@ def space_of(instruction: PtxInstruction) -> str:
 def shared_place(g: Gang, addresses: Array, size: int) -> tuple[Cta, Array]:
     """The CTA and the offsets of accesses of `size` bytes to shared memory. Stopped: bounds, alignment."""
     offsets = addresses.astype(np.int64)
-    ranks = offsets >> RANK & 0xFF
-    cta = g.cta
-    if ranks.any():
+    cta, low, high = g.cta, int(offsets.min()), int(offsets.max())
+    if low < 0 or high >> RANK:
+        ranks = offsets >> RANK & 0xFF
         if (ranks != ranks[0]).any():
             raise Stopped("form", "one access of several CTAs' shared memory")
-        cta = other_cta(g, int(ranks[0]) - RANK_0)
-    offsets = offsets & (1 << RANK) - 1
-    low, high = int(offsets.min()), int(offsets.max()) + size
+        if ranks[0]:
+            cta = other_cta(g, int(ranks[0]) - RANK_0)
+        offsets = offsets & (1 << RANK) - 1
+        low, high = int(offsets.min()), int(offsets.max())
+    high += size
     if low < RESERVED or high > len(cta.shared):
         raise Stopped(
             "bounds", f"shared addresses {low:#x} to {high:#x} are not inside {RESERVED:#x} to {len(cta.shared):#x}"
@@ -232,8 +234,9 @@ def _store(operands: Operands, instruction: PtxInstruction) -> Step:
 def written(g: Gang, cta: Cta, at: Array, lanes: Array, place: InstructionPlace) -> None:
     """Threads write bytes of shared memory: what is wrong with it."""
     noted(g, cta.shadow.write(at, g.warps[lanes], lanes % WARP), place)
+    low, high = int(at.min()), int(at.max())
     for address in cta.barriers.objects:
-        if ((at >= address) & (at < address + 8)).any():
+        if low < address + 8 and address <= high and ((at >= address) & (at < address + 8)).any():
             raise Stopped("mbarrier", f"a store to the mbarrier at {address:#x}")
 
 
@@ -281,11 +284,7 @@ def _words_at(g: Gang, space: str, addresses: Array, size: int, lanes: Array) ->
     """Of each lane the memory as words, and its word."""
     if space == "shared":
         cta, offsets = shared_place(g, addresses, size)
-        shadow, at = cta.shadow, _bytes(offsets, size)
-        shadow.writer[at] = g.warps[lanes][:, None]
-        shadow.written[at] = shadow.clocks.known[g.warps[lanes], g.warps[lanes]][:, None]
-        shadow.generic[at] = True
-        shadow.clocks.accessed(g.warps[lanes], lanes % WARP)
+        cta.shadow.combined(_bytes(offsets, size), g.warps[lanes], lanes % WARP)
         words = cta.shared.view(_WORDS[size])
         return [(words, int(offset) // size) for offset in offsets]
     if space != "global":

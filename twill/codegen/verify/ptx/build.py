@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 
 import numpy as np
@@ -23,6 +24,7 @@ from twill.codegen.verify.ptx import (
 )
 from twill.codegen.verify.ptx.code import Block, Code, End, Step, VariableLayout
 from twill.codegen.verify.ptx.findings import Stopped
+from twill.codegen.verify.ptx.grain import grain_of
 from twill.codegen.verify.ptx.memory import RANK, RANK_0, RESERVED, GlobalMemory
 from twill.codegen.verify.ptx.special_registers import SPECIALS
 from twill.codegen.verify.ptx.threads import Array, Gang, Strand
@@ -64,6 +66,19 @@ def build(module: PtxModule, function: Function, memory: GlobalMemory, clusters:
     Errors: UnsupportedPtx.
     """
     layout = _layout(module, function, memory)
+    for of, several, code in _built:
+        if of is function and several == clusters and code.layout == layout:
+            return code
+    code = _code(function, layout, clusters)
+    _built.append((function, clusters, code))
+    return code
+
+
+_built = deque[tuple[Function, bool, Code]](maxlen=4)
+"""The last ones: a kernel is executed in several launches."""
+
+
+def _code(function: Function, layout: VariableLayout, clusters: bool) -> Code:
     registers = {name: number for number, name in enumerate(function.registers)}
     registers[""] = len(registers)  # what no register is
     ranked = {name: _own_rank for name, space in layout.spaces.items() if clusters and space == "shared"}
@@ -77,7 +92,9 @@ def build(module: PtxModule, function: Function, memory: GlobalMemory, clusters:
         _block(operands, function.instructions[start:end], number + 1, labels, related)
         for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(function.instructions)], strict=True))
     ]
-    return Code(function, layout, registers, (*initial, constant(0, np.uint32)), tuple(blocks))
+    return Code(
+        function, layout, registers, (*initial, constant(0, np.uint32)), tuple(blocks), grain_of(function.instructions)
+    )
 
 
 def _own_rank(g: Gang) -> int:
@@ -156,7 +173,7 @@ def _block(
         instructions=tuple(body),
         end=end if last is None else _placed_end(end, last),
         last=last,
-        touched=frozenset().union(*(reads | writes for reads, writes, _ in each)),
+        touched=frozenset().union(*(numbers for reads, writes, _ in each for numbers in (reads, writes))),
         each=each,
         last_touched=frozenset() if last is None else frozenset().union(*_touched(operands, last)[:2]),
         written=tuple((w, m) for _, writes, m in (*each, *_of_end(operands, last)) for w in writes if w in related),
@@ -239,30 +256,32 @@ def _placed_end(end: End, instruction: PtxInstruction) -> End:
 # ---------------------------------------------------------------- registers
 
 
-def _numbers(operands: Operands, operand: Operand | None) -> set[int]:
+def _numbers(operands: Operands, operand: Operand | None) -> Iterator[int]:
     match operand:
         case Register(name):
-            return {operands.registers[name]} if name in operands.registers else set()
+            if name in operands.registers:
+                yield operands.registers[name]
         case Negated(of):
-            return _numbers(operands, of)
+            yield from _numbers(operands, of)
         case Vector(parts):
-            return set().union(*(_numbers(operands, part) for part in parts))
+            for part in parts:
+                yield from _numbers(operands, part)
         case DestinationPair(first, second):
-            return _numbers(operands, first) | _numbers(operands, second)
+            yield from (*_numbers(operands, first), *_numbers(operands, second))
         case AddressOperand(base, _, coordinates):
-            return _numbers(operands, base).union(*(_numbers(operands, part) for part in coordinates))
-    return set()
+            for part in (base, *coordinates):
+                yield from _numbers(operands, part)
 
 
 def _touched(operands: Operands, instruction: PtxInstruction) -> tuple[frozenset[int], frozenset[int], int]:
     given = instruction.operands
     stores = instruction.name in _SOURCES_ONLY or (bool(given) and isinstance(given[0], AddressOperand))
-    writes = set() if stores or not given else _numbers(operands, given[0])
-    reads = set().union(*(_numbers(operands, operand) for operand in (given if stores else given[1:])))
-    reads |= _numbers(operands, instruction.guard)
+    writes = frozenset[int]() if stores or not given else frozenset(_numbers(operands, given[0]))
+    sources = (*(given if stores else given[1:]), instruction.guard)
+    reads = frozenset(number for operand in sources for number in _numbers(operands, operand))
     plain = instruction.name == "mov" and instruction.guard is None and len(given) == 2
     moved = next(iter(reads)) if plain and isinstance(given[1], Register) and isinstance(given[0], Register) else -1
-    return frozenset(reads), frozenset(writes), moved
+    return reads, writes, moved
 
 
 def _related(function: Function, operands: Operands) -> set[int]:

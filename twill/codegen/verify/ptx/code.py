@@ -46,10 +46,12 @@ class VariableLayout:
 
 @dataclass(frozen=True)
 class Code:
-    """A function, ready to run. initial: what registers hold before anything is written to them."""
+    """A function, ready to run. initial: what registers hold before anything is written to them. grain: bytes of shared
+    memory that none of its accesses tells apart."""
 
     function: Function
     layout: VariableLayout
     registers: dict[str, int]
     initial: tuple[Array, ...]
     blocks: tuple[Block, ...]
+    grain: int = 1

@@ -11,7 +11,7 @@ from twill.codegen.verify.ptx.accesses import address_of, space_of
 from twill.codegen.verify.ptx.barriers import unfinished
 from twill.codegen.verify.ptx.code import End, Step
 from twill.codegen.verify.ptx.findings import Stopped
-from twill.codegen.verify.ptx.synchronize import barriers_of
+from twill.codegen.verify.ptx.synchronize import barriers_of, first_of_each
 from twill.codegen.verify.ptx.threads import WARP, Array, Budget, Gang, Strand, Wait
 from twill.ptx.program import (
     DestinationPair,
@@ -291,10 +291,16 @@ def _wait(operands: Operands, instruction: PtxInstruction, following: int) -> En
 
     def end(g: Gang, strand: Strand) -> None:
         lanes = g.lanes()
-        given = g.of_lanes(parity(g), lanes).tolist()
+        given, addresses = parity(g), at(g)
+        asking, like = first_of_each(g, lanes, given, addresses)
         wanted = []
-        for lane, value, (cta, offset) in zip(lanes.tolist(), given, barriers_of(g, at(g), lanes, space), strict=True):
-            wanted.append((lane, value, cta.barriers.at(offset, int(g.warps[lane]))))
+        for warp, value, (cta, offset) in zip(
+            g.warps[asking].tolist(),
+            g.of_lanes(given, asking).tolist(),
+            barriers_of(g, addresses, asking, space),
+            strict=True,
+        ):
+            wanted.append((warp, value, cta.barriers.at(offset, warp)))
         distinct = list({(id(b), value): (value, b) for _, value, b in wanted}.values())
         done = {(id(b), value): b.passed(value & 1) for value, b in distinct}
         world = g.cta.world
@@ -303,11 +309,8 @@ def _wait(operands: Operands, instruction: PtxInstruction, following: int) -> En
             strand.gave_up = False
             strand.refused = state
             result = np.zeros(g.size, bool)
-            for lane, value, barrier in wanted:
-                result[lane] = done[id(barrier), value]
-            for warp, barrier in {
-                (int(g.warps[lane]), id(b)): (int(g.warps[lane]), b) for lane, v, b in wanted if done[id(b), v]
-            }.values():
+            result[lanes] = np.array([done[id(barrier), value] for _, value, barrier in wanted])[like]
+            for warp, barrier in {(warp, id(b)): (warp, b) for warp, v, b in wanted if done[id(b), v]}.values():
                 world.clocks.acquire(warp, barrier.done)
             put(g, result)
             g.go(strand, following)

@@ -135,10 +135,13 @@ class Clocks:
 
 
 class Shadow:
-    """The shared memory of one CTA as clocks see it. busy: reads in flight of each byte."""
+    """The shared memory of one CTA as clocks see it: arrays of one element for each `grain` bytes, which all accesses
+    have together (`twill.codegen.verify.ptx.grain`). busy: reads in flight. Places `at` are bytes, in rows of whole
+    grains."""
 
-    def __init__(self, size: int, clocks: Clocks) -> None:
-        self.clocks = clocks
+    def __init__(self, size: int, clocks: Clocks, grain: int = 1) -> None:
+        self.clocks, self.grain = clocks, grain
+        size = -(-size // grain)
         self.writer = np.zeros(size, np.int16)
         self.written = np.zeros(size, np.int32)
         self.generic = np.zeros(size, bool)
@@ -146,8 +149,15 @@ class Shadow:
         self.loads = np.zeros((size, clocks.warps), np.int32)  # of threads, which go through the generic proxy
         self.busy = np.zeros(size, np.int16)
 
+    def _grains(self, at: Array | slice) -> Array | slice:
+        """Which elements bytes have, an array [..., k] or a slice."""
+        if isinstance(at, slice):
+            return slice(at.start // self.grain, -(-at.stop // self.grain))
+        return at[..., :: self.grain] // self.grain if self.grain > 1 else at
+
     def read(self, at: Array, warps: Array) -> str:
         """Threads read bytes at `at` [n, k], of warps [n]. Says what is wrong with it, rule first ("" if nothing)."""
+        at = self._grains(at)
         stamp = self.written[at]
         late = stamp > self.clocks.known[warps[:, None], self.writer[at]]
         self.readers[at, warps[:, None]] = self.clocks.known[warps, warps][:, None]
@@ -156,7 +166,7 @@ class Shadow:
 
     def write(self, at: Array, warps: Array, lanes: Array) -> str:
         """Threads write bytes; lanes: their numbers in their warps."""
-        clocks = self.clocks
+        clocks, at = self.clocks, self._grains(at)
         wrong = self._overwritten(at, clocks.known[warps][:, None, :])
         self.writer[at] = warps[:, None]
         self.written[at] = clocks.known[warps, warps][:, None]
@@ -165,9 +175,18 @@ class Shadow:
         clocks.accessed(warps, lanes)
         return wrong
 
+    def combined(self, at: Array, warps: Array, lanes: Array) -> None:
+        """Threads change bytes by atomic operations, which nothing has to order."""
+        at = self._grains(at)
+        self.writer[at] = warps[:, None]
+        self.written[at] = self.clocks.known[warps, warps][:, None]
+        self.generic[at] = True
+        self.clocks.accessed(warps, lanes)
+
     def copied_to(self, at: Array | slice, warp: int, lane: int, agent: int, epoch: int) -> str:
         """A copy that a lane of `warp` starts writes bytes; it is over when epoch `epoch` of `agent` is known."""
         known, visible = self.clocks.known_to(warp, lane)
+        at = self._grains(at)
         wrong = self._overwritten(at, known)
         unfenced = self.loads[at] > visible[: self.clocks.warps]
         if not wrong and unfenced.any():
@@ -187,6 +206,7 @@ class Shadow:
         return self._begin(at, *self.clocks.known_to(warp, lane))
 
     def _begin(self, at: Array | slice, known: Array, visible: Array) -> str:
+        at = self._grains(at)
         writer, stamp = self.writer[at], self.written[at]
         late = stamp > known[writer]
         self.busy[at] += 1
@@ -199,17 +219,19 @@ class Shadow:
 
     def end(self, at: Array | slice, warps: list[int]) -> None:
         """These reads are over, and the warps know it."""
+        at = self._grains(at)
         self.busy[at] -= 1
         for warp in warps:
             self.readers[at, warp] = self.clocks.known[warp, warp]
 
     def end_of(self, at: Array | slice, agent: int, epoch: int) -> None:
         """These reads are over, and who knows the agent's epoch knows it."""
+        at = self._grains(at)
         self.busy[at] -= 1
         self.readers[at, agent] = epoch
 
     def _overwritten(self, at: Array | slice, known: Array) -> str:
-        """Whether one who knows `known` (broadcast over bytes) may overwrite bytes."""
+        """Whether one who knows `known` (broadcast over grains) may overwrite grains."""
         if self.busy[at].any():
             return "in-flight:overwrites what a multiply or a bulk store may still read"
         writer = self.writer[at]

@@ -167,7 +167,15 @@ def _world(
     for rank, index in enumerate(indices):
         shared = np.full(size, 0xFF, np.uint8)
         cta = Cta(
-            world, index, rank, rank * warps, launch.threads, shared, Shadow(size, clocks), Barriers(clocks), Copies()
+            world,
+            index,
+            rank,
+            rank * warps,
+            launch.threads,
+            shared,
+            Shadow(size, clocks, code.grain),
+            Barriers(clocks),
+            Copies(),
         )
         cta.tensor = TensorMemory(clocks) if tensor else None
         for start in range(0, launch.threads, GANG):

@@ -8,10 +8,12 @@ import numpy as np
 
 from twill.codegen.verify.ptx.accesses import address_of, into_space, noted, shared_place, space_of
 from twill.codegen.verify.ptx.code import Step
+from twill.codegen.verify.ptx.order import Snapshot
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang
 from twill.ptx.program import AddressOperand, Immediate, Nothing, PtxInstruction
 from twill.ptx.registers import Fetch, Operands, constant, unsupported
 
+ONE = np.zeros(1, np.int64)
 NOTHING = {"prefetch", "prefetchu", "applypriority", "discard", "griddepcontrol", "membar", "pmevent", "nanosleep"}
 """Hints, and what only times or orders single accesses."""
 
@@ -49,7 +51,7 @@ def barriers_of(g: Gang, operand: Array, lanes: Array, space: str) -> list[tuple
     """The CTA and offset of each lane's address of an mbarrier."""
     given = g.of_lanes(operand, lanes)
     _, given = ("shared", given) if space else into_space(given)
-    if (given == given[0]).all():
+    if len(operand) == 1 or (given == given[0]).all():
         cta, offsets = shared_place(g, given[:1], 8)
         return [(cta, int(offsets[0]))] * len(lanes)
     found = []
@@ -57,6 +59,24 @@ def barriers_of(g: Gang, operand: Array, lanes: Array, space: str) -> list[tuple
         cta, offsets = shared_place(g, given[i : i + 1], 8)
         found.append((cta, int(offsets[0])))
     return found
+
+
+def first_of_each(g: Gang, lanes: Array, *values: Array) -> tuple[Array, Array]:
+    """The first lane of each warp, or where these values differ, the first one with each combination of them; and of
+    every lane, which of those has its warp and values."""
+    if len(lanes) == 1:
+        return lanes, ONE
+    varying = (g.of_lanes(value, lanes) for value in values if len(value) > 1)
+    differing = [value for value in varying if (value != value[0]).any()]
+    warps = g.warps[lanes]
+    if not differing:
+        first = np.ones(len(lanes), bool)
+        np.not_equal(warps[1:], warps[:-1], out=first[1:])
+        return lanes[first], first.cumsum() - 1
+    every = [*zip(warps.tolist(), *(value.tolist() for value in differing), strict=True)]
+    distinct = {key: number for number, key in enumerate(dict.fromkeys(every))}
+    like = np.array([distinct[key] for key in every])
+    return lanes[np.unique(like, return_index=True)[1]], like
 
 
 def _mbarrier(operands: Operands, instruction: PtxInstruction) -> Step:
@@ -117,9 +137,12 @@ def _arrive(operands: Operands, instruction: PtxInstruction) -> Step:
         running = g.running()
         snapshots = {warp: clocks.release(warp, g.lanes_of(warp, running)) for warp in g.warps_of(running)}
         phases = np.zeros(g.size, np.uint64)
-        for lane, value, (cta, offset) in zip(
-            lanes.tolist(), numbers, barriers_of(g, address(g), lanes, space), strict=True
-        ):
+        where = barriers_of(g, address(g), lanes, space)
+        if not expects and len(set(numbers)) == 1 and _arrive_at_once(g, lanes, numbers, where, snapshots, phases):
+            put(g, phases)
+            g.cta.world.progress += 1
+            return
+        for lane, value, (cta, offset) in zip(lanes.tolist(), numbers, where, strict=True):
             warp = int(g.warps[lane])
             barrier = cta.barriers.at(offset, warp)
             phases[lane] = barrier.phase
@@ -130,6 +153,23 @@ def _arrive(operands: Operands, instruction: PtxInstruction) -> Step:
         g.cta.world.progress += 1
 
     return step
+
+
+def _arrive_at_once(
+    g: Gang, lanes: Array, numbers: list[int], where: list[tuple[Cta, int]], snapshots: dict[int, Snapshot],
+    phases: Array,
+) -> bool:  # fmt: skip
+    """Warp by warp at one barrier, whose phase the last lane completes at the earliest; False if it is not so."""
+    cta, offset = where[0]
+    known = cta.barriers.objects.get(offset)
+    if any(one is not where[0] for one in where) or known is None or known.pending < sum(numbers):
+        return False
+    warps, counts = np.unique(g.warps[lanes], return_counts=True)
+    barriers = [cta.barriers.at(offset, warp) for warp in warps.tolist()]
+    phases[lanes] = known.phase
+    for warp, count, barrier in zip(warps.tolist(), counts.tolist(), barriers, strict=True):
+        barrier.arrive(count * numbers[0], snapshots[warp])
+    return True
 
 
 def _bytes(operands: Operands, instruction: PtxInstruction) -> Step:

@@ -134,6 +134,7 @@ class Gang:
         self.lane = np.arange(size)
         self.warps = cta.warp + (first + self.lane) // WARP
         self.own_warps = list(dict.fromkeys(self.warps.tolist()))
+        self.first_lanes = np.arange(0, size, WARP)
         self.strands = [Strand(0, np.ones(size, bool))]
         self.products = mmas
         self.tensor = tensor
@@ -166,7 +167,8 @@ class Gang:
 
     def warps_of(self, lanes: Array) -> list[int]:
         """Warps that have some of these lanes (a mask)."""
-        return [warp for warp in self.own_warps if lanes[self.warps == warp].any()]
+        some = np.logical_or.reduceat(lanes, self.first_lanes).tolist()
+        return [warp for warp, there in zip(self.own_warps, some, strict=True) if there]
 
     def lanes_of(self, warp: int, lanes: Array) -> Array:
         """Which of the 32 lanes of a warp are among these (a mask)."""

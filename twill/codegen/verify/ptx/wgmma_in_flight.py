@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -45,8 +45,7 @@ class MmaInFlight:
     result: Array | None = None
 
 
-@dataclass(frozen=True)
-class MmaRegister:
+class MmaRegister(NamedTuple):
     """A register of a product in flight: accumulator `index`, or -1, a register of A."""
 
     product: MmaInFlight

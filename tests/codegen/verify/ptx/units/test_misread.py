@@ -18,6 +18,7 @@ Patch = pytest.MonkeyPatch
 def afresh(monkeypatch: Patch) -> Iterator[None]:
     """Without what is kept from other tests, and for them."""
     monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")
+    monkeypatch.setattr("twill.codegen.verify.ptx.build._built", [])
     retained = (tensor_map._pattern, wgmma._k_major, wgmma._mn_major)
     for cache in retained:
         cache.cache_clear()
