@@ -46,10 +46,10 @@ class MmaInFlight:
 
 
 class MmaRegister(NamedTuple):
-    """A register of a product in flight: accumulator `index`, or -1, a register of A."""
+    """A register of a product in flight: accumulator `number`, or -1, a register of A."""
 
     product: MmaInFlight
-    index: int
+    number: int
 
 
 @dataclass
@@ -72,14 +72,14 @@ class MmasInFlight:
     def run_carefully(self, g: Gang, block: Block) -> None:
         """A block that touches registers in flight."""
         for step, instruction, (reads, writes, moved) in zip(block.steps, block.instructions, block.each, strict=True):
-            if moved >= 0 and moved in self.flying and self.flying[moved].index >= 0 and g.mask is None:
+            if moved >= 0 and moved in self.flying and self.flying[moved].number >= 0 and g.mask is None:
                 (target,) = writes
                 self._overwritten(g, target, instruction)
                 self.flying[target] = self.flying[moved]
                 g.registers[target] = g.registers[moved]
                 continue
             for register in reads:
-                if register in self.flying and self.flying[register].index >= 0:
+                if register in self.flying and self.flying[register].number >= 0:
                     self._found(g, "reads the result of", self.flying[register], instruction)
             for register in writes:
                 self._overwritten(g, register, instruction)
@@ -134,8 +134,8 @@ class MmasInFlight:
             if cell.product is not mma:
                 continue
             del self.flying[register]
-            if cell.index >= 0:
-                g.registers[register] = mma.result[cell.index].view(g.code.initial[register].dtype)
+            if cell.number >= 0:
+                g.registers[register] = mma.result[cell.number].view(g.code.initial[register].dtype)
 
 
 @lru_cache(maxsize=1)
@@ -146,7 +146,7 @@ def _cells(mma: MmaInFlight, count: int) -> list[MmaRegister]:
 def _value(g: Gang, given: Any) -> Array:
     if isinstance(given, MmaRegister):
         assert given.product.result is not None
-        return given.product.result[given.index]
+        return given.product.result[given.number]
     return np.asarray(g.full(given)).view(np.uint32)
 
 
@@ -195,7 +195,7 @@ def issue(operands: Operands, instruction: PtxInstruction) -> Callable[[Gang], N
             reads.append(_read(source, 64, trans_a))
         else:
             for register in left:
-                if register in mmas.flying and mmas.flying[register].index >= 0:
+                if register in mmas.flying and mmas.flying[register].number >= 0:
                     mmas._found(g, "reads the result of", mmas.flying[register], instruction)
             source = np.stack([np.asarray(g.full(g.registers[r])).view(np.uint32) for r in left], axis=-1)
         for at in reads:
@@ -212,7 +212,7 @@ def issue(operands: Operands, instruction: PtxInstruction) -> Callable[[Gang], N
             return multiply(shape, kinds, source, desc_b, shared, d, adds, sign_a, sign_b, trans_a, trans_b, saturate)
 
         inputs = [mmas.flying.get(r) or g.registers[r] for r in numbers]
-        if any(isinstance(one, MmaRegister) and one.index < 0 for one in inputs):
+        if any(isinstance(one, MmaRegister) and one.number < 0 for one in inputs):
             raise Stopped("wgmma-wait", "an accumulator is a register of A of a multiply in flight")
         mma = MmaInFlight(run, inputs, reads, place)
         mmas.open.append(mma)
