@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -15,6 +16,7 @@ from twill.codegen.verify.ptx.run import MapOf, PointerArgument, PtxLaunch
 from twill.ptx.parse import parse
 
 ELEMENTS = {"BFLOAT16": "bf16", "FLOAT16": "f16", "FLOAT32": "f32", "UINT8": "u8"}
+SIZES = {"BFLOAT16": 2, "FLOAT16": 2, "FLOAT32": 4, "UINT8": 1}
 SWIZZLES = {0: "none", 32: "32B", 64: "64B", 128: "128B"}
 
 
@@ -26,6 +28,74 @@ def checked(text: str, entry: str, launch: PtxLaunch, seconds: int = 120) -> Map
         given.write_text(json.dumps(question(text, entry, launch)))
         answer: Mapping[str, Any] = sentryward.verify(ptx, input=given, timeout_seconds=seconds)
     return answer
+
+
+def equal(
+    text: str, entry: str, launch: PtxLaunch, reference: str, inputs: Mapping[str, str], output: str, seconds: int = 120
+) -> Mapping[str, Any]:
+    """Its answer about races and whether a tensor is what PyTorch's functions say in real numbers: `verified`, or
+    equivalence_not_proven. reference: a function of that name. inputs: its arguments, tensors of the launch, and their
+    types in PyTorch."""
+    shapes = {name: shaped(launch, name) for name in (*inputs, output)}
+    layouts = {_named(name): shapes[name].layout() for name in inputs}
+    target = shapes[output]
+    mapped = {
+        "left_allocation": _named(output), "right_allocation": _named(output), "shape": target.shape,
+        "element_bytes": target.element, "left_offset": 0, "right_offset": 0,
+        "left_strides_bytes": target.strides, "right_strides_bytes": target.strides,
+    }  # fmt: skip
+    arguments = [
+        {"name": name, "allocation": _named(name), "shape": shapes[name].shape, "dtype": dtype}
+        for name, dtype in inputs.items()
+    ]
+    binding = {
+        "left_inputs": {"layouts": layouts},
+        "right_inputs": {"layouts": layouts},
+        "reference": {"arguments": arguments, "outputs": [{"allocation": _named(output), "shape": target.shape}]},
+        "outputs": {"kind": "dense_tensors", "tensors": [mapped]},
+    }
+    with TemporaryDirectory() as folder:
+        ptx, given, bound = (Path(folder, name) for name in ("kernel.ptx", "input.json", "reference_binding.json"))
+        source = Path(folder, "example_reference.py")  # the name under which it is imported
+        ptx.write_text(text)
+        source.write_text(f"import torch\n\n\n{reference}")
+        given.write_text(json.dumps(question(text, entry, launch)))
+        bound.write_text(json.dumps(binding))
+        answer: Mapping[str, Any] = sentryward.verify(
+            ptx, input=given, reference=source, reference_binding=bound, timeout_seconds=seconds
+        )
+    return answer
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """A tensor in global memory. strides, element: bytes."""
+
+    shape: list[int]
+    strides: list[int]
+    element: int
+
+    def layout(self) -> dict[str, Any]:
+        """As kernel and reference find it."""
+        return {
+            "shape": self.shape, "element_bytes": self.element, "source_offset": 0, "target_offset": 0,
+            "source_strides_bytes": self.strides, "target_strides_bytes": self.strides,
+        }  # fmt: skip
+
+
+def shaped(launch: PtxLaunch, name: str) -> Shaped:
+    """Of a tensor that a map describes, or that is a vector."""
+    for given in launch.arguments:
+        if isinstance(given, MapOf) and given.tensor == name:
+            element = SIZES[given.dtype]
+            return Shaped(list(given.dims[::-1]), [*given.strides[::-1], element], element)
+    held = launch.tensors[name]
+    return Shaped([held.size], [held.itemsize], held.itemsize)
+
+
+def _named(name: str) -> str:
+    """What it calls a tensor in global memory: its lengths are in front of the words."""
+    return f"6:global{len(name)}:{name}"
 
 
 def question(text: str, entry: str, launch: PtxLaunch) -> dict[str, Any]:
@@ -65,7 +135,7 @@ def question(text: str, entry: str, launch: PtxLaunch) -> dict[str, Any]:
 
 
 def _described(given: MapOf) -> dict[str, Any]:
-    element = {"BFLOAT16": 2, "FLOAT16": 2, "FLOAT32": 4, "UINT8": 1}[given.dtype]
+    element = SIZES[given.dtype]
     return {
         "object": given.tensor,
         "element_type": ELEMENTS[given.dtype],

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import blackwell, blackwell_kept, sentry
+from tests import blackwell, blackwell_kept
 from tests.blackwell import DUAL, FP8, GELU, GEMM, LAYER_NORM, POINTERS, POINTERS_WIDE, WIDE
 from tests.conftest import ROOT
 from tests.golden_schedules import Example, kernel
@@ -25,8 +25,6 @@ from twill.cli import main
 from twill.codegen.verify.abstract.inputs import LARGE, CheckedLaunch, launch
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.verify.ptx import run as ptx_run
-from twill.codegen.verify.ptx.run import PtxLaunch
 from twill.codegen.warp import program as aref
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.parse import parse
@@ -283,20 +281,6 @@ def test_more_columns_than_tensor_memory_has_are_refused() -> None:
     )  # fmt: skip
     with pytest.raises(exc.TwillError, match="tmem"):
         solve(kernel(GEMM).graph, small, SolveOptions(fuse=False))
-
-
-def test_others_find_no_race_in_an_emitted_gemm_whose_rings_come_round_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[tuple[str, PtxLaunch]] = []
-    run = ptx_run.execute
-
-    def seen(module: Any, entry: str, one: PtxLaunch) -> Any:
-        asked.append((entry, one))
-        return run(module, entry, one)
-
-    monkeypatch.setattr(ptx_run, "execute", seen)
-    assert said(GEMM, {"M": 128, "N": 128, "K": 840}, ctas=1) == []
-    answer = sentry.checked(sentry.by_number(blackwell.compiled(GEMM).build.ptx), *asked[0])
-    assert answer["result"] == "race_free", answer["diagnostics"]
 
 
 def test_manifests_say_that_nobody_has_run_such_a_kernel() -> None:

@@ -1,0 +1,169 @@
+"""Every kernel that is emitted for the B200: how it is made, at which sizes it is executed, and what is published.
+
+One row for each specialization of an example and each way to emit it. `tests.blackwell_table` measures them, and a test
+executes those that no other test does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from tests import blackwell, blackwell_attention, blackwell_kept, golden_schedules
+from tests.blackwell_attention import Attention
+from tests.golden_schedules import Example
+from twill.codegen.emission import Extracted
+from twill.codegen.emit import Emission
+from twill.codegen.warp.program import WarpProgram
+from twill.schedule.document import Schedule
+
+Sizes = Mapping[str, int]
+CUBLAS = "cuBLAS bf16 1108 to 1564"
+FORWARD = "FlashAttention 4 1605 at best, about 1210 in the mean of 1k to 16k"
+BACKWARD = "FlashAttention 4 968 at 16k"
+SQUARE = {"M": 8192, "N": 8192, "K": 8192}
+HEADS = {"Z": 2, "H": 16, "N_CTX": 16384}  # 32768 tokens, a hidden size of 2048
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A function of PyTorch. inputs: its arguments, and their types; output: what it gives."""
+
+    body: str
+    inputs: Mapping[str, str]
+    output: str
+
+    @property
+    def text(self) -> str:
+        """The function."""
+        return f"def reference({', '.join(self.inputs)}):\n    return {self.body}\n"
+
+
+def plain(a: str, b: str, c: str, dtype: str, way: str = "") -> Reference:
+    """C = A B, or with a `way` of ".T" A times B transposed."""
+    return Reference(f"({a}.float() @ {b}{way}.float()).to(torch.bfloat16)", {a: dtype, b: dtype}, c)
+
+
+@dataclass(frozen=True)
+class Row:
+    """executed: sizes at which the PTX runs on the executor, tiles ragged and rings come round; the grid is dealt to at
+    most `ctas`. large: what TFLOP/s are predicted at; flops: of it. published: TFLOP/s of others. reference: what
+    SentryWard is to prove the result equal to; it is asked about races otherwise."""
+
+    name: str
+    tile: str
+    kernel: Callable[[], Extracted]
+    schedule: Callable[[], Schedule]
+    lowered: Callable[[], WarpProgram]
+    compiled: Callable[[], Emission]
+    executed: Sizes
+    large: Sizes
+    flops: float
+    published: str = ""
+    cluster: int = 1
+    ctas: int = 2
+    reference: Reference | None = None
+
+
+def product(
+    one: Example, tile: str, executed: Sizes, *, published: str = "", twice: int = 1, cluster: int = 1,
+    reference: Reference | None = None,
+) -> Row:  # fmt: skip
+    """C = A B, or two of them. cluster: 2 for pairs of CTAs."""
+    return Row(
+        f"{one.file.removeprefix('examples/')} {one.spec}{', pairs' if cluster == 2 else ''}", tile,
+        partial(golden_schedules.kernel, one), partial(blackwell.schedule, one),
+        partial(blackwell.lowered, one, cluster), partial(blackwell.compiled, one, cluster),
+        executed, SQUARE, 2.0 * twice * SQUARE["M"] * SQUARE["N"] * SQUARE["K"], published, cluster,
+        reference=reference,
+    )  # fmt: skip
+
+
+def attention(one: Attention, keys: int) -> Row:
+    """Forward; half of the FLOP are counted where the mask is causal, as others do."""
+    large = {**HEADS, "H": HEADS["H"] * 128 // one.depth}
+    flops = 4.0 * large["Z"] * large["H"] * large["N_CTX"] ** 2 * one.depth
+    return Row(
+        f"attention.py {one.spec}, {one.rows} rows", f"{one.rows} x {one.keys}, D = {one.depth}",
+        partial(blackwell_attention.kernel, one), partial(blackwell_attention.schedule, one),
+        partial(blackwell_attention.lowered, one), partial(blackwell_attention.compiled, one),
+        {"Z": 1, "H": 1, "N_CTX": keys}, large, flops / 2 if "causal" in one.spec else flops,
+        FORWARD if one.spec == "full" else "", ctas=1,
+    )  # fmt: skip
+
+
+def kept(one: Example, tile: str, executed: Sizes, large: Sizes, flops: float, published: str = "") -> Row:
+    """What has a schedule of its own."""
+    return Row(
+        f"{one.file.removeprefix('examples/')} {one.spec}", tile,
+        partial(blackwell_kept.kernel, one), partial(blackwell_kept.schedule, one),
+        partial(blackwell_kept.lowered, one), partial(blackwell_kept.compiled, one),
+        executed, large, flops, published, ctas=1,
+    )  # fmt: skip
+
+
+def of(stem: str, spec: str) -> Example:
+    """examples/STEM.py."""
+    return Example(f"examples/{stem}.py", spec)
+
+
+NARROW, WIDE = "128 x 128 x 64", "128 x 256 x 64"
+RAGGED = {"M": 144, "N": 144}
+CHUNK = 2.0 * 64 * (64 * 128 + 128 * 64 + 64 * 64 + 128 * 64)  # FLOP of linear attention for 64 columns of V
+BY_MAPS = plain("a_desc", "b_desc", "c_desc", "bfloat16")
+BY_POINTERS = plain("a_ptr", "b_ptr", "c_ptr", "bfloat16")
+IN_FP8 = plain("a_desc", "b_desc", "c_desc", "float8_e4m3fn", ".T")
+PRODUCTS = (
+    product(blackwell.GEMM, NARROW, {**RAGGED, "K": 528}, published=CUBLAS, reference=BY_MAPS),
+    product(of("gemm", "bf16-wide"), WIDE, {"M": 8, "N": 272, "K": 400}, published=CUBLAS, reference=BY_MAPS),
+    product(blackwell.FP8, "128 x 128 x 128", {**RAGGED, "K": 528}, reference=IN_FP8),
+    product(of("gemm_fp8", "e4m3-wide"), "128 x 256 x 128", {"M": 8, "N": 272, "K": 784}, reference=IN_FP8),
+    product(blackwell.GELU, NARROW, {**RAGGED, "K": 272}, published=CUBLAS),
+    product(blackwell.WIDE, WIDE, {"M": 8, "N": 272, "K": 272}, published=CUBLAS),
+    product(blackwell.POINTERS, NARROW, {**RAGGED, "K": 272}, published=CUBLAS, reference=BY_POINTERS),
+    product(blackwell.POINTERS_WIDE, WIDE, {"M": 16, "N": 208, "K": 272}, published=CUBLAS, reference=BY_POINTERS),
+    product(blackwell.DUAL, f"{NARROW}, twice", {"M": 8, "N": 144, "K": 336}, twice=2),
+    product(blackwell.MXFP8, "128 x 128 x 128", {**RAGGED, "K": 848}),
+    product(of("gemm_mxfp8", "e4m3-wide"), "128 x 256 x 128", {"M": 8, "N": 272, "K": 592}),
+    product(blackwell.NVFP4, "128 x 128 x 256", {"M": 8, "N": 144, "K": 1312}),
+    product(blackwell.MXFP4, "128 x 128 x 256", {"M": 144, "N": 8, "K": 1312}),
+    product(blackwell.NVFP4_WIDE, "128 x 256 x 256", {"M": 8, "N": 272, "K": 1056}),
+)
+PAIRS = (
+    product(blackwell.GEMM, f"{NARROW} each", {"M": 272, "N": 144, "K": 136}, cluster=2),
+    product(blackwell.GELU, f"{NARROW} each", {"M": 272, "N": 144, "K": 592}, cluster=2),
+    product(blackwell.WIDE, f"{WIDE} each", {"M": 400, "N": 272, "K": 592}, cluster=2),
+    product(blackwell.DUAL, f"{NARROW} each, twice", {"M": 272, "N": 144, "K": 400}, cluster=2, twice=2),
+    product(blackwell.MXFP8, "128 x 128 x 128 each", {"M": 272, "N": 144, "K": 848}, cluster=2),
+    product(blackwell.NVFP4_WIDE, "128 x 256 x 256 each", {"M": 400, "N": 264, "K": 1312}, cluster=2),
+)
+ATTENTION = (
+    attention(blackwell_attention.FULL, 384),
+    attention(blackwell_attention.CAUSAL, 384),
+    attention(blackwell_attention.FULL_TWO, 512),
+    attention(blackwell_attention.CAUSAL_TWO, 512),
+    attention(blackwell_attention.FULL_64, 384),
+    attention(blackwell_attention.CAUSAL_64, 384),
+    attention(blackwell_attention.FULL_256, 256),
+)
+OTHERS = (
+    Row(
+        "layer_norm.py bf16", "rows of N", partial(golden_schedules.kernel, blackwell.LAYER_NORM),
+        partial(blackwell.schedule, blackwell.LAYER_NORM), partial(blackwell.lowered, blackwell.LAYER_NORM),
+        partial(blackwell.compiled, blackwell.LAYER_NORM), {"M": 4, "N": 8208}, {"M": 8192, "N": 8192}, 0.0,
+    ),
+    kept(
+        blackwell_kept.BACKWARD, "128 keys x 64 queries, D = 128", {"Z": 1, "H": 1, "N_CTX": 384}, HEADS,
+        10.0 * HEADS["Z"] * HEADS["H"] * HEADS["N_CTX"] ** 2 * 128, BACKWARD,
+    ),
+    kept(
+        blackwell_kept.BACKWARD_CAUSAL, "128 keys x 64 queries, D = 128", {"Z": 1, "H": 1, "N_CTX": 384}, HEADS,
+        5.0 * HEADS["Z"] * HEADS["H"] * HEADS["N_CTX"] ** 2 * 128,
+    ),
+    kept(
+        blackwell_kept.LINEAR, "chunks of 64, D = 128 x 64", {"Z": 1, "H": 1, "T": 640, "HEAD_V": 128},
+        {"Z": 32, "H": 16, "T": 4096, "HEAD_V": 128}, 32 * 16 * 2 * 64 * CHUNK,
+    ),
+)  # fmt: skip
+ROWS = (*PRODUCTS, *PAIRS, *ATTENTION, *OTHERS)

@@ -1,0 +1,229 @@
+"""What is known of every kernel for the B200, in one table: none of them was run on one.
+
+    python -m tests.blackwell_table measure RECORD [ROW ...] [--sentry SECONDS]
+    python -m tests.blackwell_table table RECORD
+
+`measure` solves or reads schedules, emits, asks the abstract machine, executes the PTX and predicts; a line of JSON for
+each row is written to RECORD. --sentry: SentryWard is asked, for that long at most; without it an earlier answer about
+the same PTX is kept. `table` is that of docs/blackwell.md. Seconds are of CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import resource
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from tests import sentry
+from tests.blackwell import machine
+from tests.blackwell_rows import ROWS, Row, Sizes
+from twill import exc
+from twill.codegen.verify.abstract.inputs import LARGE, CheckedLaunch, launch
+from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.verify.ptx import run as ptx_run
+from twill.kernel.problem import ProblemTable
+from twill.kernel.specialization import problem_of
+from twill.trial import execute
+from twill.tune.predict import predicted_cycles
+
+SAID = {"verified": "race free, verified equal", "timeout": "no answer"}
+
+
+@dataclass(frozen=True)
+class Known:
+    """Of one row. columns: of tensor memory. shared: bytes. digest: of the PTX. emission, machine, execution: seconds
+    of CPU.
+    consents: of the abstract machine, or what it says; executed: "equal", or what differs. predicted: TFLOP/s."""
+
+    name: str
+    tile: str
+    registers: int
+    spills: int
+    shared: int
+    columns: int
+    ii: int
+    proven: bool
+    digest: str
+    emission: float
+    consents: str
+    machine: float
+    executed: str
+    execution: float
+    sizes: Sizes
+    predicted: float
+    large: Sizes
+    published: str
+    sentry: str = "not asked"
+
+
+def cpu() -> float:
+    """Seconds of this process and those that it has waited for: other work beside it does not count."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+def problem(row: Row) -> ProblemTable:
+    """Which tensors sizes mean."""
+    found = problem_of(row.kernel().specialization)
+    assert found is not None
+    return found
+
+
+def given(row: Row, sizes: Sizes) -> CheckedLaunch:
+    """Random numbers at these sizes."""
+    return launch(row.kernel().program, problem(row).case(dict(sizes)), scale=LARGE, data="normal")
+
+
+def executed(row: Row) -> list[str]:
+    """What is wrong with its PTX on the executor: findings, and differences from the tile program."""
+    made = row.compiled()
+    return execute.verified(made.build.ptx, made.manifest, made.program, given(row, row.executed), row.ctas).said()
+
+
+def tflops(row: Row) -> float:
+    """At its large size, by the schedule's own account, with filling and draining of every program instance; 0 for
+    what has no products."""
+    if not row.flops:
+        return 0.0
+    on = machine()
+    cycles = predicted_cycles(row.kernel(), row.schedule(), on, problem(row).case(dict(row.large)))
+    return row.flops * on.clock_mhz.value / cycles / 1e6
+
+
+class Asked(Exception):
+    """What the executor would have run."""
+
+    def __init__(self, entry: str, one: ptx_run.PtxLaunch) -> None:
+        super().__init__(entry)
+        self.entry, self.one = entry, one
+
+
+def asked(row: Row, sizes: Sizes, ctas: int = 1) -> tuple[str, str, ptx_run.PtxLaunch]:
+    """The text that SentryWard takes, the entry and the launch."""
+    made = row.compiled()
+
+    def instead(module: Any, entry: str, one: ptx_run.PtxLaunch) -> Any:
+        raise Asked(entry, one)
+
+    with patch.object(ptx_run, "execute", instead):
+        try:
+            execute.verified(made.build.ptx, made.manifest, made.program, given(row, sizes), ctas)
+        except Asked as caught:
+            return sentry.by_number(made.build.ptx), caught.entry, caught.one
+    raise AssertionError("nothing was run")
+
+
+def twice(row: Row) -> Sizes:
+    """One tile, of so many steps of K that every ring has come round twice; of attention one block of queries and of
+    keys, for it gives no answer about more."""
+    program, given_constants = row.lowered(), row.kernel().specialization.constexprs
+    constants = {name: value for name, value in dict(given_constants).items() if isinstance(value, int)}
+    deepest = max(ring.depth for ring in program.arefs)
+    if "BLOCK_K" in constants:
+        steps = 2 * deepest + 1
+        return {"M": row.cluster * constants["BLOCK_M"], "N": constants["BLOCK_N"], "K": steps * constants["BLOCK_K"]}
+    return {"Z": 1, "H": 1, "N_CTX": max(constants["BLOCK_M"], constants["BLOCK_N"])}
+
+
+def answer(row: Row, seconds: int) -> str:
+    """Of SentryWard."""
+    begin, sizes, reference = cpu(), twice(row), row.reference
+    question = asked(row, sizes, row.cluster)
+    if reference is None:
+        found = sentry.checked(*question, seconds)
+    else:
+        found = sentry.equal(*question, reference.text, reference.inputs, reference.output, seconds)
+    at = ", ".join(map(str, sizes.values()))
+    said = SAID.get(str(found["result"]), str(found["result"]).replace("_", " "))
+    if found["result"] == "unsupported" and found["checks"]["memory"] == "passed":
+        said = "race free, not verified"
+    codes = sorted({str(one.get("code")) for one in found.get("diagnostics", ())})
+    why = f"; {', '.join(codes)}" if codes else ""
+    return f"{said} ({at}; {cpu() - begin:.0f} s{why})"
+
+
+def measured(row: Row, before: Mapping[str, Known], seconds: int) -> Known:
+    """Everything about a row. seconds: for SentryWard; 0: it is not asked."""
+    found = row.schedule()
+    begin = cpu()
+    made = row.compiled()
+    emitted = cpu()
+    broken = verify(made.program, problem(row))
+    checked = cpu()
+    differs = executed(row)
+    ran = cpu()
+    digest = hashlib.sha256(made.build.ptx.encode()).hexdigest()[:16]
+    last = before.get(row.name)
+    said = answer(row, seconds) if seconds else last.sentry if last and last.digest == digest else "not asked"
+    return Known(
+        row.name, row.tile, made.facts.registers, made.facts.spill_stores + made.facts.spill_loads,
+        made.manifest.shared, made.program.tensor_columns, found.ii, "ii" in found.objective.proven, digest,
+        round(emitted - begin, 1), broken[0].describe() if broken else "consents", round(checked - emitted, 1),
+        differs[0] if differs else "equal", round(ran - checked, 1), dict(row.executed), round(tflops(row)),
+        dict(row.large), row.published, said,
+    )  # fmt: skip
+
+
+def read(record: Path) -> dict[str, Known]:
+    """The last line of each row."""
+    lines = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
+    return {known.name: known for known in (Known(**json.loads(line)) for line in lines)}
+
+
+def table(known: Sequence[Known]) -> str:
+    """Markdown."""
+    rows = [
+        "| example | tile | registers a thread (spills) | bytes of shared memory, columns | abstract machine | PTX "
+        "executed = tile program | SentryWard | I | TFLOP/s predicted | published |",
+        "| --- | --- | --- | --- | --- | --- | --- | ---: | --- | --- |",
+    ]
+    for one in known:
+        sizes = ", ".join(map(str, one.sizes.values()))
+        at = f"{one.predicted:,.0f} ({', '.join(map(str, one.large.values()))})" if one.predicted else ""
+        rows.append(
+            f"| `{one.name.replace(' ', '` ', 1)} | {one.tile} | {one.registers} ({one.spills}) | {one.shared:,}, "
+            f"{one.columns} | {one.consents} | {one.executed} ({sizes}; {one.execution:.0f} s) | {one.sentry} | "
+            f"{one.ii}{'' if one.proven else ', not proven'} | {at} | {one.published} |"
+        )
+    return "\n".join(rows)
+
+
+def main(words: Sequence[str]) -> int:
+    """See the top of this file."""
+    parser = argparse.ArgumentParser(prog="python -m tests.blackwell_table", description=__doc__)
+    parser.add_argument("action", choices=("measure", "table"))
+    parser.add_argument("record", type=Path)
+    parser.add_argument("rows", nargs="*")
+    parser.add_argument("--sentry", type=int, default=0)
+    words_given = parser.parse_args(words)
+    known = read(words_given.record)
+    if words_given.action == "table":
+        print(table([known[row.name] for row in ROWS if row.name in known]))
+        return 0
+    failed = 0
+    for row in ROWS:
+        if words_given.rows and row.name not in words_given.rows:
+            continue
+        try:
+            found = measured(row, known, words_given.sentry)
+        except exc.TwillError as error:
+            failed += 1
+            print(f"{row.name}: {error.message}", flush=True)
+            continue
+        with words_given.record.open("a", encoding="utf-8") as record:
+            record.write(json.dumps(asdict(found)) + "\n")
+        failed += found.executed != "equal" or found.consents != "consents"
+        print(f"{row.name}: {found.consents}, {found.executed}, {found.predicted:.0f} TFLOP/s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,114 @@
+"""Promises about all kernels for the B200 together: each is executed, and there is a table of what is known of them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests import blackwell, blackwell_table, sentry, tool_survey
+from tests.blackwell import GEMM
+from tests.blackwell_rows import ROWS, Row
+from tests.blackwell_table import Known, executed, table
+from tests.codegen.targets import (
+    test_blackwell,
+    test_blackwell_attention,
+    test_blackwell_halves,
+    test_blackwell_pairs,
+    test_blackwell_scales,
+)
+from tests.conftest import ROOT
+
+pytestmark = pytest.mark.usefixtures("at_root")
+RESULTS = ROOT / "benchmarks" / "results" / "blackwell-2026-11-24.jsonl"
+
+
+def elsewhere() -> Iterator[str]:
+    """Names of the rows that tests of a kind of kernels execute."""
+    for example in (*test_blackwell.SIZES, *test_blackwell_scales.SIZES, *test_blackwell_halves.SIZES):
+        yield f"{example.file.removeprefix('examples/')} {example.spec}"
+    for example in (*test_blackwell_pairs.SIZES, *test_blackwell_scales.PAIRS):
+        if not example.file.startswith("examples/"):
+            continue
+        yield f"{example.file.removeprefix('examples/')} {example.spec}, pairs"
+    for one in test_blackwell_attention.KEYS:
+        yield f"attention.py {one.spec}, {one.rows} rows"
+
+
+REST = [row for row in ROWS if row.name not in {*elsewhere()}]
+
+
+@pytest.mark.parametrize("row", REST, ids=[row.name for row in REST])
+def test_what_no_other_test_executes_computes_its_tile_program(row: Row) -> None:
+    assert executed(row) == []
+
+
+def test_each_row_is_one_kernel_and_each_kernel_that_is_executed_has_a_row() -> None:
+    names = [row.name for row in ROWS]
+    assert len(set(names)) == len(names) and {*elsewhere()} <= set(names)
+
+
+# ---------------------------------------------------------------- what others say
+
+
+def product(k: int, change: str = "", by: str = "") -> str:
+    """What SentryWard says of C = A B. change: of the text."""
+    row = next(row for row in ROWS if row.name == "gemm.py bf16")
+    assert row.reference is not None
+    text, entry, launch = blackwell_table.asked(row, {"M": 128, "N": 128, "K": k})
+    wrong, changes = re.subn(change, by, text) if change else (text, 0)
+    assert bool(change) == bool(changes)
+    found = sentry.equal(wrong, entry, launch, row.reference.text, row.reference.inputs, row.reference.output)
+    return str(found["result"])
+
+
+def test_others_prove_that_a_gemm_whose_rings_come_round_twice_is_race_free_and_pytorchs_product() -> None:
+    assert product(832) == "verified"
+
+
+def test_others_do_not_prove_it_of_a_step_along_k_that_reads_the_last_ones_operands() -> None:
+    assert product(64, r"add\.s64 (\s*%rd\d+, %rd\d+), 2;", r"add.s64 \1, 0;") == "equivalence_not_proven"
+
+
+# ---------------------------------------------------------------- tables
+
+
+def test_the_table_in_the_documents_is_that_of_the_record() -> None:
+    known = blackwell_table.read(RESULTS)
+    assert {row.name for row in ROWS} <= set(known)
+    made = table([known[row.name] for row in ROWS])
+    assert made in (ROOT / "docs" / "blackwell.md").read_text(encoding="utf-8")
+    assert all(one.consents == "consents" and one.executed == "equal" and not one.spills for one in known.values())
+
+
+def test_a_row_of_the_table_says_what_is_not_proven_and_nothing_of_what_has_no_products() -> None:
+    line = RESULTS.read_text(encoding="utf-8").splitlines()[0]
+    one = Known(**{**json.loads(line), "proven": False, "predicted": 0.0})
+    assert f"{one.ii}, not proven |  |" in table([one])
+
+
+LINES = [
+    tool_survey.Line("gemm", 0, "dropped Get", "order", "order"),
+    tool_survey.Line("gemm", 1, "dropped Get", "phase", tool_survey.NOT_ASKED),
+    tool_survey.Line("gemm", 2, "dropped Get", tool_survey.NOTHING, "values"),
+    tool_survey.Line("gemm", 3, "dropped Fill", tool_survey.NOTHING, tool_survey.NOTHING),
+    tool_survey.Line("gemm", 4, "dropped Fill", "values", tool_survey.NOTHING),
+]
+
+
+def test_the_table_of_tools_counts_who_finds_what() -> None:
+    assert "| gemm | 5 | 3 | 4 | 2 | 4 | 1 | 1 | 75.0 % |" in tool_survey.table(LINES)
+    assert "| dropped Get | 3 | order 1, phase 1 | order 1, values 1 | 0 |" in tool_survey.kinds(LINES)
+
+
+def test_a_faulty_warp_program_is_printed_compiled_and_executed() -> None:
+    row = next(row for row in ROWS if row.name == "gemm.py bf16")
+    launch = blackwell_table.given(row, {"M": 128, "N": 16, "K": 72})
+    case = tool_survey.Case(
+        row.lowered(), row.kernel().specialization, blackwell.schedule(GEMM), blackwell.machine(), launch, 1
+    )
+    role, change, _ = test_blackwell.FAULTS["it always adds"]
+    assert tool_survey.executed(case, case.program) == tool_survey.NOTHING
+    assert tool_survey.executed(case, test_blackwell.changed(case.program, role, change)) == "values"
