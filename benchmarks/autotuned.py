@@ -1,10 +1,11 @@
 """Autotuned Triton programs under `twill.jit` beside the same without it, in one process, on a GPU.
 
-    python -m benchmarks.autotuned [--wait S] [--only gemm|attention]
+    python -m benchmarks.autotuned [--wait S] [--only gemm|attention] [--free]
 
 Each program is a kernel of `examples/` under `@triton.autotune` with a list of configurations. The first launches tune
 Triton's kernels; the helper of `twill.jit` prepares the emitted ones meanwhile; the launches that follow choose among
 configurations anew (docs/jit.md). Then both take turns, and a line says what each takes and which configuration it has.
+--free: tiles that are in no configuration take part, too.
 """
 
 from __future__ import annotations
@@ -70,8 +71,8 @@ def attention(length: int) -> TunedProgram:
     return TunedProgram("attention", f"4 x 16 heads, {length}", run, 4.0 * heads * length * length * width)
 
 
-def tuned(name: str) -> tuple[Any, Any]:
-    """A program's kernel under the autotuner, and that under `twill.jit`."""
+def tuned(name: str, free: bool) -> tuple[Any, Any]:
+    """A program's kernel under the autotuner, and that under `twill.jit`, whose tiles may be free."""
     import triton
 
     import twill
@@ -92,15 +93,22 @@ def tuned(name: str) -> tuple[Any, Any]:
             for m in (64, 128) for n in (32, 64, 128) for s in (3,) for w in (4, 8)
         ]  # fmt: skip
         key = ["N_CTX"]
-    return triton.autotune(configs, key=key)(kernel), twill.jit(triton.autotune(configs, key=key)(kernel))
+    tiles = [name for name in configs[0].kwargs if name.startswith("BLOCK")] if free else []
+    return triton.autotune(configs, key=key)(kernel), twill.jit(triton.autotune(configs, key=key)(kernel), free=tiles)
 
 
 def wait(fast: Any, seconds: float) -> None:
     """Until nothing of a kernel is being prepared any more, at most so long."""
-    variants = fast.fn.twill_dispatch.variants
+    dispatch = fast.fn.twill_dispatch
+    tilings = getattr(dispatch, "tilings", None)
     end = time.monotonic() + seconds
-    while time.monotonic() < end and any(
-        one.shelf is None or one.shelf.state == "preparing" for one in variants.known.values() if not one.reason
+    while time.monotonic() < end and (
+        any(
+            one.shelf is None or one.shelf.state == "preparing"
+            for one in dispatch.variants.known.values()
+            if not one.reason
+        )
+        or not all(one.over.is_set() for one in (tilings.families.values() if tilings is not None else ()))
     ):
         time.sleep(0.5)
 
@@ -146,6 +154,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.autotuned")
     parser.add_argument("--wait", type=float, default=150.0, help="seconds for preparing the kernels of one program")
     parser.add_argument("--only", choices=("gemm", "attention"))
+    parser.add_argument("--free", action="store_true", help="tiles are free")
     asked = parser.parse_args()
     sizes: dict[str, list[TunedProgram]] = {}
     if asked.only in (None, "gemm"):
@@ -153,9 +162,11 @@ def main() -> None:
     if asked.only in (None, "attention"):
         sizes["attention"] = [attention(length) for length in (2048, 8192)]
     for name, programs in sizes.items():
-        plain, fast = tuned(name)
+        plain, fast = tuned(name, asked.free)
         for program in programs:
-            program.run(plain), program.run(fast)
+            program.run(plain)
+            for _ in range(3):  # the third looks for tiles near the configuration that was chosen
+                program.run(fast)
         wait(fast, asked.wait)
         for program in programs:
             print(compared(program, plain, fast), flush=True)

@@ -41,6 +41,10 @@ class EmittedKernels(Protocol):
         """Whether a CUDA graph is captured on the current stream."""
         ...
 
+    def chosen_anew(self) -> None:
+        """Another configuration has the launches of some key from now on."""
+        ...
+
 
 @dataclass
 class TunedKey:
@@ -82,6 +86,7 @@ class ConfigurationTurns(dict[Any, Any]):
         """The autotuner found its fastest."""
         super().__setitem__(key, config)
         self.keys_tuned[key] = TunedKey(config, getattr(self.tuner, "configs_timings", None), self.emitted.readied)
+        self.emitted.chosen_anew()
 
     def __getitem__(self, key: Any) -> Any:
         """The configuration of the next launch with this key."""
@@ -109,8 +114,17 @@ class ConfigurationTurns(dict[Any, Any]):
                 self.local.turn = ConfigurationTurn(tuned, config)
                 return config
         tuned.readied = readied
-        tuned.best = fastest(tuned)
+        before, tuned.best = tuned.best, fastest(tuned)
+        if tuned.best is not before:
+            self.emitted.chosen_anew()
         return tuned.best
+
+    def has_chosen(self, constants: Mapping[str, Any]) -> bool:
+        """Whether launches with these constants, among others, are of a configuration that was chosen for some key."""
+        chosen = (
+            self.tuner.configs if len(self.tuner.configs) == 1 else [one.best for one in [*self.keys_tuned.values()]]
+        )
+        return any(constants.items() >= config.kwargs.items() for config in chosen)
 
     def text(self) -> str:
         """For people: of every key whose configuration was chosen anew, this one and the autotuner's."""

@@ -342,6 +342,9 @@ class Dispatch:
         """Whether a CUDA graph is captured on the current stream."""
         return capturing()
 
+    def chosen_anew(self) -> None:
+        """As `EmittedKernels` says; what is emitted does not depend on it."""
+
     def verdict_of(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Verdict | PredictedVerdict | None:
         """Of the variant and the class of sizes of a call that was launched, if there is one by now."""
         asked = self.ask(args, kwargs)

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from triton.runtime.autotuner import Autotuner
 from triton.runtime.jit import JITFunction, KernelInterface
 
 from twill.exc import NotAKernel, WrongFreeConstant
@@ -147,9 +148,10 @@ def jit(
     of others. Without it, a decorator. free: names of constexprs whose values emitted kernels choose, or values to try
     of each (`twill.runtime.tilings`); blocks: how blocks of descriptors follow from them, where that is not clear.
     family: a directory that `twill tune --out` wrote, whose members have the launches that they take. With both the
-    grid is a function of the constants. options: policy, budget (seconds), machine, store, server, solve_seconds,
-    strict_math, prefer, emit, as `JitSettings` has them; what is not given is as the environment says
-    (`twill.runtime.policy`). Errors: NotAKernel, WrongPolicy, WrongFreeConstant.
+    grid is a function of the constants. Of an autotuner that is directly around the function, those that are free are
+    chosen beside the configuration that the autotuner chose. options: policy, budget (seconds), machine, store,
+    server, solve_seconds, strict_math, prefer, emit, as `JitSettings` has them; what is not given is as the environment
+    says (`twill.runtime.policy`). Errors: NotAKernel, WrongPolicy, WrongFreeConstant.
     """
     if kernel is None:
         return partial(jit, free=free, blocks=blocks, family=family, **options)
@@ -167,7 +169,7 @@ def _wrapped(kernel: Any, chosen: JitSettings, tiles: FreeTiles) -> Any:
         raise NotAKernel(f"twill.jit takes no {type(kernel).__name__}", hint="a function under @triton.jit")
     if isinstance(kernel, KernelInterface) and not hasattr(inner, "run"):  # interpreted: there is nothing to compile
         return kernel
-    if tiles.names:
+    if tiles.names and not (isinstance(kernel, Autotuner) and isinstance(inner, JITFunction)):
         raise WrongFreeConstant(
             f"constants of {_name(inner)} under a {type(kernel).__name__} are what that makes of a call", hint=INSIDE
         )
@@ -194,6 +196,8 @@ def take_turns(tuner: Any) -> None:
     kernel = _inside(tuner)
     if kernel is not None and kernel.twill_dispatch.variants is not None:
         kernel.twill_tuned = tuner.cache = ConfigurationTurns(tuner, kernel.twill_dispatch)
+        if isinstance(kernel.twill_dispatch, TiledDispatch):
+            kernel.twill_dispatch.has_chosen = kernel.twill_tuned.has_chosen
 
 
 def explain_fallback(kernel: Any) -> str:
@@ -213,7 +217,7 @@ def explain(kernel: Any) -> str:
     return "\n".join(filter(None, [seen.twill_dispatch.account(), tuned]))
 
 
-INSIDE = "free constants of a kernel under @triton.jit alone"
+INSIDE = "free constants of a kernel under @triton.jit alone, or with @triton.autotune directly above it"
 NOT_WRAPPED = "{}: it is not under twill.jit"
 
 

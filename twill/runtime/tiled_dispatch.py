@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,13 @@ from twill.runtime.variants import WHOLE
 
 
 class TiledDispatch(Dispatch):
-    """As `Dispatch`. free: constants whose values are free; directory: a family that is shipped."""
+    """As `Dispatch`. free: constants whose values are free; directory: a family that is shipped. has_chosen: which
+    constants an autotuner around the kernel has chosen, whose variants alone have families; None without one."""
 
     def __init__(self, original: Any, chosen: JitSettings, free: FreeConstants | None, directory: Path | None) -> None:
         super().__init__(original, chosen)
         self.tilings: Tilings | None = None
+        self.has_chosen: Callable[[Mapping[str, Any]], bool] | None = None
         if self.variants is None:
             return
         try:
@@ -51,12 +54,18 @@ class TiledDispatch(Dispatch):
         """That of a call's variant; it is begun, if there is none."""
         assert self.tilings is not None and self.variants is not None
         family = self.tilings.families.get(asked.name)
-        if family is None:
+        if family is None and (self.has_chosen is None or self.has_chosen(asked.bound)):
             known = self.variants.of(asked.name, asked.index, asked.bound, asked.specialization)
             family = self.tilings.of(asked.name, known, asked.bound, grid)
         if family is not None and self.chosen.policy == "require":
             family.over.wait(WHOLE)
         return family if callable(grid) else None
+
+    def chosen_anew(self) -> None:
+        """Have launches of the configuration looked into, as far as they were recognized."""
+        self.stays.clear()
+        with self.lock:
+            self.match(self.used)
 
     def ready(self, family: TileFamily) -> None:
         """Have launches of its variant looked into again, and those of its members recognized."""
