@@ -93,8 +93,10 @@ def tuned(name: str, free: bool) -> tuple[Any, Any]:
             for m in (64, 128) for n in (32, 64, 128) for s in (3,) for w in (4, 8)
         ]  # fmt: skip
         key = ["N_CTX"]
-    tiles = [name for name in configs[0].kwargs if name.startswith("BLOCK")] if free else []
-    return triton.autotune(configs, key=key)(kernel), twill.jit(triton.autotune(configs, key=key)(kernel), free=tiles)
+    free_ones = [name for name in configs[0].kwargs if name.startswith("BLOCK")] if free else []
+    return triton.autotune(configs, key=key)(kernel), twill.jit(
+        triton.autotune(configs, key=key)(kernel), free=free_ones
+    )
 
 
 def wait(fast: Any, seconds: float) -> None:

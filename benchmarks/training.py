@@ -183,7 +183,7 @@ def pairs(plain: Sequence[Training], under: Sequence[Training]) -> Iterator[str]
                f"({len(gaps)} pairs, {sum(gap > 0 for gap in gaps)} higher)")  # fmt: skip
 
 
-def run(folder: Path, model: str, rounds: int, seeds: int, seconds: float) -> int:
+def run(folder: Path, model: str, rounds: int, seeds: Sequence[int], seconds: float) -> int:
     """See the top of this file."""
     say(f"{model}: both sides start")
     sides = [Side(name, folder, model) for name in SIDES]
@@ -202,7 +202,7 @@ def run(folder: Path, model: str, rounds: int, seeds: int, seconds: float) -> in
         print(line, flush=True)
     grown: tuple[list[Training], list[Training]] = ([], [])
     asked = Asked(rate=3e-4, batches=4)
-    for seed in range(1, seeds + 1):
+    for seed in seeds:
         if time.monotonic() - BEGUN > seconds:
             break
         for one in sides:
@@ -234,6 +234,7 @@ def main() -> int:
     parser.add_argument("--solve", type=float, default=20.0, help="seconds of each solve, for prepare (default 20)")
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--seeds", type=int, default=0)
+    parser.add_argument("--first", type=int, default=1, help="of the seeds (default 1)")
     parser.add_argument("--seconds", type=float, default=150.0)
     asked = parser.parse_args()
     if asked.command == "prepare":
@@ -241,7 +242,8 @@ def main() -> int:
 
         return prepare(asked.folder, asked.model, asked.machine, asked.configurations, asked.solve)
     if asked.command == "run":
-        return run(asked.folder, asked.model, asked.rounds, asked.seeds, asked.seconds)
+        seeds = range(asked.first, asked.first + asked.seeds)
+        return run(asked.folder, asked.model, asked.rounds, seeds, asked.seconds)
     side(asked.command, asked.folder, asked.model)
     return 0
 

@@ -25,7 +25,7 @@ def is_big(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() and tensor.numel() >= BIG
 
 
-class Uncomputed(TorchDispatchMode):
+class Uncomputed(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Large results are not computed, as long as they are floating-point numbers."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -55,6 +55,11 @@ class Uncomputed(TorchDispatchMode):
         return tree_map(here, shapes)
 
 
+def uncomputed() -> Any:
+    """The mode, which has no types."""
+    return Uncomputed()  # type: ignore[no-untyped-call]
+
+
 def prepare(folder: Path, model: str, machine: str, configurations: int, seconds: float) -> int:
     """Emit into FOLDER. seconds: of each solve."""
     import triton
@@ -74,7 +79,7 @@ def prepare(folder: Path, model: str, machine: str, configurations: int, seconds
     training_model.LAYERS = 1
     made: list[Any] = []
     begun = time.monotonic()
-    with no_gpu(), held(configurations, bench=False), every_kernel(chosen, made), Uncomputed():
+    with no_gpu(), held(configurations, bench=False), every_kernel(chosen, made), uncomputed():
         whole = MODELS[model]().to(torch.bfloat16)
         tokens = torch.randint(0, training_model.VOCABULARY, (training_model.BATCH, training_model.LENGTH))
         whole(input_ids=tokens, labels=tokens).loss.backward()
