@@ -49,3 +49,31 @@ def products(
             tl.store(result + rows[:, None] * along_n + cols[None, :], total.to(tl.float16))
             tile += PROGRAMS
         first += tiles
+
+
+@triton.jit
+def described_products(
+    lefts, rights, results, sizes, count,
+    PROGRAMS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """The same of matrices of any size, by descriptors that are made where a program has some of their tiles."""
+    tile, first = tl.program_id(0), 0
+    for p in range(count):
+        m, n, k = tl.load(sizes + 3 * p), tl.load(sizes + 3 * p + 1), tl.load(sizes + 3 * p + 2)
+        columns = tl.cdiv(n, BN)
+        tiles = tl.cdiv(m, BM) * columns
+        if tile >= first and tile < first + tiles:
+            left = tl.load(lefts + p).to(tl.pointer_type(tl.float16))
+            right = tl.load(rights + p).to(tl.pointer_type(tl.float16))
+            result = tl.load(results + p).to(tl.pointer_type(tl.float16))
+            lefts_at = tl.make_tensor_descriptor(left, shape=[m, k], strides=[k, 1], block_shape=[BM, BK])
+            rights_at = tl.make_tensor_descriptor(right, shape=[k, n], strides=[n, 1], block_shape=[BK, BN])
+            results_at = tl.make_tensor_descriptor(result, shape=[m, n], strides=[n, 1], block_shape=[BM, BN])
+            while tile >= first and tile < first + tiles:
+                row, column = (tile - first) // columns * BM, (tile - first) % columns * BN
+                total = tl.zeros((BM, BN), dtype=tl.float32)
+                for step in range(0, tl.cdiv(k, BK)):
+                    total = tl.dot(lefts_at.load([row, step * BK]), rights_at.load([step * BK, column]), total)
+                results_at.store([row, column], total.to(tl.float16))
+                tile += PROGRAMS
+        first += tiles

@@ -137,3 +137,34 @@ def test_fail_nothing_is_written_over_a_sidecar_that_cannot_be_read(
 def test_fail_no_script(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["record", "no_such.py"]) == 2
     assert "no_such.py" in capsys.readouterr().err
+
+
+LOOKED_UP = """
+import torch
+from kernels import scale_each
+
+given = [torch.rand(n, device="cuda", dtype=torch.float16) for n in (640, 64)]
+ptrs = torch.tensor([x.data_ptr() for x in given], device="cuda")
+lengths = torch.tensor([x.numel() for x in given], dtype=torch.int32, device="cuda")
+scale_each[(2,)](ptrs, lengths, BLOCK=64)
+"""
+EACH = """
+@triton.jit
+def scale_each(ptrs, lengths, BLOCK: tl.constexpr):
+    x = tl.load(ptrs + tl.program_id(0)).to(tl.pointer_type(tl.float16))
+    for start in range(0, tl.load(lengths + tl.program_id(0)), BLOCK):
+        tl.store(x + start + tl.arange(0, BLOCK), 0.0)
+"""
+
+
+def test_addresses_and_lengths_that_were_looked_up_are_tables(
+    kernel_file: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    sys.modules.pop("kernels", None)
+    file = kernel_file(EACH, name="kernels.py")
+    assert main(["record", kernel_file(LOOKED_UP, name="script.py")]) == 0
+    problem = problem_of(resolve(file))
+    assert problem is not None
+    seen = problem.case(problem.run[0])
+    assert seen.tables == {"ptrs": (0, 1280), "lengths": (640, 64)}
+    assert seen.shapes == {"ptrs": (2,), "lengths": (2,), "ptrs.pointee": (704,)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -17,7 +18,18 @@ from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, launches
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Apply
 from twill.codegen.warp.parse import parse
-from twill.codegen.warp.program import ScalarLoop, Stmt
+from twill.codegen.warp.program import (
+    BulkWait,
+    CountReuse,
+    If,
+    MakeMap,
+    ScalarLoop,
+    Settle,
+    Stmt,
+    WarpProgram,
+    walk,
+    with_blocks,
+)
 from twill.codegen.warp.text import text
 from twill.exc import NotInGluon, TwillError, UnknownProblem, UnsupportedInKernel, UnsupportedOperation
 from twill.kernel.problem import Case
@@ -34,6 +46,7 @@ from twill.tile.translate.translate import _around, _program
 from twill.trial.execute import verified
 
 KERNELS = "tests/walk_kernels.py"
+RAGGED = [(72, 104, 40), (0, 64, 64), (8, 64, 0), (64, 8, 136), (200, 72, 64)]
 PROBLEMS = [(128, 64, 128), (0, 64, 64), (64, 128, 0), (-5, 64, 64), (64, 64, 192), (192, 64, 64)]
 
 
@@ -71,6 +84,21 @@ def products(problems: list[tuple[int, int, int]]) -> tuple[CheckedLaunch, list[
 def test_programs_do_the_work_that_loaded_numbers_give_them() -> None:
     made, (given, wanted) = emission("products", "products"), products(PROBLEMS)
     found = verified(made.build.ptx, made.manifest, made.program, given)
+    assert found.said() == []
+    left = 0
+    for product in wanted:
+        part = found.arrays["results.pointee"][left : left + product.size].reshape(product.shape)
+        assert np.allclose(part, product, rtol=1e-2, atol=0.1)
+        left += product.size
+
+
+def test_descriptors_that_a_kernel_makes_are_tensor_maps() -> None:
+    """Sizes that no tile divides, and empty ones; descriptors are made under an `if` in front of the inner loop."""
+    made, (given, wanted) = emission("described_products", "described"), products(RAGGED)
+    accesses = [op.access for op in made.program.program.ops() if op.access is not None and op.access.axes]
+    assert [(access.transport, access.made) for access in accesses] == [("tma", True)] * 3
+    arrays = {name: array for name, array in given.arrays.items() if name != "strides"}
+    found = verified(made.build.ptx, made.manifest, made.program, replace(given, arrays=arrays))
     assert found.said() == []
     left = 0
     for product in wanted:
@@ -123,8 +151,71 @@ def test_what_is_said_about_alignment_is_used() -> None:
     """Runs of 16 bytes are moved at once: stride and address are multiples of eight elements."""
     made = emission("products", "products").program
     loads = [op.access for op in made.program.ops() if op.access is not None and op.access.axes and op.results]
-    assert [access.transport for access in loads] == ["copy", "copy"]
+    assert [(access.transport, access.made) for access in loads] == [("tma", True), ("tma", True)]
     assert all(axis.stride.constant == 1 or axis.stride.terms[0][1] == 8 for access in loads for axis in access.axes)
+
+
+def without(block: tuple[Stmt, ...], wrong: Callable[[Stmt], bool]) -> tuple[Stmt, ...]:
+    """The statements but some."""
+    return tuple(with_blocks(stmt, lambda inner: without(inner, wrong)) for stmt in block if not wrong(stmt))
+
+
+def edited(program: WarpProgram, change: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> WarpProgram:
+    return replace(program, groups=tuple(replace(group, body=change(group.body)) for group in program.groups))
+
+
+def test_tensor_maps_are_made_where_the_problem_is_another() -> None:
+    made = emission("products", "products").program
+    for group in made.groups:
+        count = next(stmt for stmt in group.body if isinstance(stmt, CountReuse))
+        guard = next(stmt for stmt in group.body if isinstance(stmt, If))
+        assert [repr(value) for value in count.values] == ["Local(name='p', element='i32')"]
+        assert any(isinstance(stmt, MakeMap) for stmt in walk((guard,)))
+    assert [entry.made for entry in made.maps] == [1, 1, 2]  # of the stores, and the first and second that are loaded
+
+
+FAULTS = {
+    "a map that no group makes": (lambda block: without(block, lambda s: isinstance(s, MakeMap)), "map"),
+    "a map made anew under copies": (lambda block: without(block, lambda s: isinstance(s, Settle)), "map"),
+    "a map made anew under stores": (
+        lambda block: without(block, lambda s: isinstance(s, BulkWait) and not s.read),
+        "map",
+    ),
+    "a map of the problem before": (
+        lambda block: tuple(replace(s, values=()) if isinstance(s, CountReuse) else s for s in block),
+        "values",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_wrong_tensor_map_is_found(name: str) -> None:
+    change, rule = FAULTS[name]
+    made = emission("products", "products").program
+    assert rule in {violation.rule for violation in verify(edited(made, change), enough=1)}
+
+
+@pytest.mark.parametrize("fence", [r"release\.gpu;", r"acquire\.gpu \[%rd\d+\], 128;"])
+def test_a_tensor_map_without_a_fence_is_found(fence: str) -> None:
+    made, (given, _) = emission("products", "products"), products(PROBLEMS[:1])
+    broken = re.sub(rf"fence\.proxy\.tensormap::generic\.{fence}", "", made.build.ptx)
+    assert broken != made.build.ptx
+    found = verified(broken, made.manifest, made.program, given)
+    assert "tensor-map" in {finding.rule for finding in found.findings}
+
+
+@pytest.mark.parametrize("apart, ahead", [(8, 0), (1, 0), (0, 1), (0, 8)])
+def test_results_may_lie_anywhere(apart: int, ahead: int) -> None:
+    """Rows that are further apart than they are long, behind other elements: by the TMA if in whole 16 bytes."""
+    made, (given, (wanted,)) = emission("products", "products"), products([(64, 128, 64)])
+    room = np.zeros(64 * (128 + apart) + ahead, np.float16)
+    moved = {"results.pointee": room, "results": np.array([2 * ahead]), "strides": np.array([64, 128, 128 + apart])}
+    arrays = {**given.arrays, **{name: array.astype(given.arrays[name].dtype) for name, array in moved.items()}}
+    found = verified(made.build.ptx, made.manifest, made.program, replace(given, arrays=arrays))
+    assert found.said() == []
+    left = found.arrays["results.pointee"][ahead:].reshape(64, -1)
+    assert np.allclose(left[:, :128], wanted, rtol=1e-2, atol=0.1)
+    assert not left[:, 128:].any()
 
 
 def test_a_walk_is_read_back_from_text() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from twill.kernel.recorded import RecordedVariant, Sizes, memory_shape, table_text
+from twill.kernel.recorded_tables import LookedUp, PointedAt
 from twill.kernel.sidecar import read_sidecar_at
 from twill.kernel.specialization import problem_of, resolve
 
@@ -93,3 +94,33 @@ def test_the_memory_of_a_tensor_is_row_major_whatever_its_strides() -> None:
     assert memory_shape((4, 8), (0, 1)) == (8,)  # one row, four times
     assert memory_shape((), ()) == (1,)
     assert memory_shape((0, 8), (8, 1)) == (0, 8)
+
+
+LOOKS_UP = RecordedVariant(
+    "copy",
+    (("ptrs", "*i64"), ("sizes", "*i32"), ("count", "i32")),
+    (("BLOCK", 64),),
+    ("ptrs", "sizes"),
+)
+LOOKS_UP_SOURCE = """
+@triton.jit
+def copy(ptrs, sizes, count, BLOCK: tl.constexpr):
+    p = tl.load(ptrs).to(tl.pointer_type(tl.float16))
+    tl.store(p + tl.arange(0, BLOCK), 0.0)
+"""
+
+
+def test_numbers_that_are_looked_up_are_sizes_and_places(kernel_file: Callable[..., str]) -> None:
+    found = LookedUp((("sizes", (128, 3, 1000, 3)),), (("ptrs", PointedAt(2, ((128, 1000), (3, 128)))),))
+    sizes = Sizes((2,), (("count", 2),), (), (("ptrs", (2,)), ("sizes", (4,))), found)
+    problem = problem_of(resolve(kernel_file(LOOKS_UP_SOURCE, table_text(LOOKS_UP, {sizes: 1}, default=True))))
+    assert problem is not None
+    assert dict(problem.units) == {"count": "1", "n128": "64", "n1000": "8"}
+    seen = problem.case(problem.run[0])
+    assert seen.tables == {"sizes": (128, 3, 1000, 3), "ptrs": (0, 2 * 128 * 1000)}
+    assert seen.shapes["ptrs.pointee"] == (128 * 1000 + 3 * 128,)
+    other = problem.case({"count": 3, "n128": 64, "n1000": 8})
+    assert other.tables["sizes"] == (64, 3, 8, 3, 64, 3)
+    whole = 64 * 8 + 3 * 64
+    assert other.tables["ptrs"] == (0, 2 * 64 * 8, 2 * whole)
+    assert other.shapes == {"ptrs": (3,), "sizes": (6,), "ptrs.pointee": (2 * whole,)}

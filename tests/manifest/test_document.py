@@ -25,8 +25,8 @@ def test_a_text_is_read_back_and_written_the_same() -> None:
     [
         (lambda text: text[:-20], "not JSON"),
         (lambda text: "[]", "schema is None"),
-        (lambda text: text.replace("twill.manifest/11", "twill.manifest/6"), "which has the list of what"),
-        (lambda text: text.replace("twill.manifest/11", "twill.manifest/12"), "reads 'twill.manifest/11'"),
+        (lambda text: text.replace("twill.manifest/12", "twill.manifest/6"), "which has the list of what"),
+        (lambda text: text.replace("twill.manifest/12", "twill.manifest/13"), "reads 'twill.manifest/12'"),
         (lambda text: text.replace('"threads": 384', '"threads": "384"'), "threads: '384' where it is a int"),
         (lambda text: text.replace('"threads": 384', '"threads": 256'), "its digest is not that of its content"),
     ],

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
     from twill.schedule.document import Schedule
+    from twill.solve.shared_budget import SharedBudget
     from twill.tile.rewrite.pipeline import Rewrite
 
 SOLVES = 2  # budgets, after which no other schedule is looked for where builds are refused
@@ -133,11 +134,13 @@ def emitted(
     """Emitted with the schedule that was given, or solved now. record: gets what became of each candidate."""
     from twill.codegen.emission import emit_scheduled, emit_solved
     from twill.codegen.room import within
+    from twill.solve.shared_budget import SharedBudget
 
     asked = (say_more, arguments.cluster, record)
     if arguments.schedule is not None:
         return emit_scheduled(kernel, machine, given(arguments), *asked)
-    solve = within(SOLVES * arguments.budget, lambda graph, on: solved(graph, on, arguments))
+    budget = SharedBudget(arguments.budget)
+    solve = within(SOLVES * arguments.budget, lambda graph, on: solved(graph, on, arguments, budget))
     return emit_solved(kernel, machine, solve, *asked)
 
 
@@ -275,18 +278,23 @@ def given(arguments: Namespace) -> Schedule:
     return load_schedule(Path(arguments.schedule))
 
 
-def solved(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Schedule:
-    """The best schedule that the budget allows, proven or not: a kernel of either is right."""
+def solved(
+    graph: DependenceGraph, machine: Machine, arguments: Namespace, budget: SharedBudget | None = None
+) -> Schedule:
+    """The best schedule that the budget allows, proven or not: a kernel of either is right. budget: what is left of it
+    for this solve and others (None: all of it)."""
     from twill.cli import solve, store_lookup
     from twill.exc import BudgetExhausted
     from twill.schedule.document import Schedule
+    from twill.solve.shared_budget import SharedBudget
 
     options = solve.options_of(arguments).unfused()
     with store_lookup.opened(arguments) as store:
         try:
             schedule = store_lookup.answer(store, graph, machine, options, store_lookup.say)
             if schedule is None:
-                schedule = solve.run(graph, machine, options)
+                with (budget or SharedBudget(options.budget)).solving(options) as asked:
+                    schedule = solve.run(graph, machine, asked)
                 store_lookup.keep(store, schedule, graph, machine, options, store_lookup.say)
             return schedule
         except BudgetExhausted as ended:

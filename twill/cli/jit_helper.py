@@ -256,8 +256,10 @@ def extracted_in(request: PrepareRequest, split: Split | None) -> Extracted:
 def solver(store: LayeredStore, request: PrepareRequest) -> Callable[[DependenceGraph, Machine], Schedule]:
     """How a schedule is had: looked up; if that was asked for, solved at the service or here."""
     from twill.schedule.options import SolveOptions
+    from twill.solve.shared_budget import SharedBudget
 
     options = SolveOptions(budget=request.seconds, fuse=False)  # few launches have instances to spare
+    budget = SharedBudget(request.seconds)
 
     def solve(graph: DependenceGraph, machine: Machine) -> Schedule:
         found = looked_up(store, graph, machine, options)
@@ -265,7 +267,8 @@ def solver(store: LayeredStore, request: PrepareRequest) -> Callable[[Dependence
             return found
         if not request.solve:
             raise Missing("nobody has stored a schedule for it")
-        return solved(store, graph, machine, options)
+        with budget.solving(options) as left:
+            return solved(store, graph, machine, left)
 
     return solve
 

@@ -20,6 +20,7 @@ from twill.cli.complaint import complain
 if TYPE_CHECKING:
     from twill.kernel.launches import Launch
     from twill.kernel.recorded import RecordedVariant, Sizes
+    from twill.kernel.recorded_tables import LookedUp, PointedAt
 
 HERE = "twill-sidecars"  # where sidecars of installed packages go if nothing else is said
 HEAD = "# Written by `twill record`; the grammar is in docs/sidecars.md.\n"
@@ -147,6 +148,7 @@ def noted(launch: Launch) -> tuple[str, RecordedVariant, Sizes]:
         tuple((name, int(value)) for name, value, kind in scalars if "fp" not in kind and "bf" not in kind),
         tuple((name, float(value)) for name, value, kind in scalars if "fp" in kind or "bf" in kind),
         tuple((name, shape_of(value)) for name, value, kind in arguments if kind.startswith(("*", "tensordesc"))),
+        looked_up({name: value for name, value, kind in arguments if kind in ("*i32", "*i64")}),
     )  # fmt: skip
 
 
@@ -158,6 +160,56 @@ def shape_of(value: Any) -> tuple[int, ...]:
     if not hasattr(tensor, "stride") or not hasattr(tensor, "shape"):
         raise Unrecordable(f"an argument is a {type(value).__name__}")
     return memory_shape(tuple(tensor.shape), tuple(tensor.stride()))
+
+
+MOST_NUMBERS = 256  # of a tensor whose numbers are looked at
+ADDRESS = 1 << 20  # what is an address is greater
+
+
+def looked_up(tensors: dict[str, Any]) -> LookedUp | None:
+    """The numbers in a launch's integer tensors, if some are the addresses of tensors. None if no address is among
+    them, or there are no numbers (a tensor of the meta device)."""
+    from twill.kernel.recorded_tables import LookedUp as Found
+
+    numbers = {name: numbers_of(tensor) for name, tensor in tensors.items()}
+    large = {name for name, of in numbers.items() if of and min(of) > ADDRESS}
+    there = tensors_at({number for name in large for number in numbers[name]}) if large else {}
+    pointed = {name: pointed_at([there.get(number) for number in numbers[name]]) for name in sorted(large)}
+    addresses = tuple((name, of) for name, of in pointed.items() if of is not None)
+    if not addresses:
+        return None
+    return Found(tuple((name, of) for name, of in numbers.items() if of and not pointed.get(name)), addresses)
+
+
+def numbers_of(tensor: Any) -> tuple[int, ...]:
+    """The numbers in a tensor that has few; () if it has many, or none that can be read."""
+    if getattr(tensor, "is_meta", True) or not 0 < tensor.numel() <= MOST_NUMBERS:
+        return ()
+    return tuple(int(number) for number in tensor.reshape(-1).tolist())
+
+
+def tensors_at(addresses: set[int]) -> dict[int, Any]:
+    """The tensors of this process that begin at these addresses."""
+    import gc
+
+    import torch
+
+    found: dict[int, Any] = {}
+    for thing in gc.get_objects():
+        if type(thing) is torch.Tensor and not thing.is_meta and thing.data_ptr() in addresses:
+            known = found.get(thing.data_ptr())
+            if known is None or known.numel() < thing.numel():
+                found[thing.data_ptr()] = thing
+    return found
+
+
+def pointed_at(tensors: list[Any]) -> PointedAt | None:
+    """What the addresses in a tensor point to; None if one points to no tensor, or they are of different elements."""
+    from twill.kernel.recorded_tables import PointedAt as Pointed
+
+    if any(tensor is None for tensor in tensors) or len({tensor.dtype for tensor in tensors}) != 1:
+        return None
+    return Pointed(tensors[0].element_size(), tuple(shape_of(tensor) for tensor in tensors))
 
 
 def sidecars(recording: CallRecording, arguments: Namespace) -> Iterator[tuple[Path, str]]:

@@ -17,6 +17,7 @@ from twill.codegen.warp.parameters import parameters, partial_sums, wants_worksp
 from twill.codegen.warp.program import TensorMapSpec, WarpProgram
 from twill.kernel.specialization import Specialization
 from twill.manifest.document import (
+    MAPS_AT,
     SCHEMA,
     SPLIT_ZEROS,
     CallArgument,
@@ -82,7 +83,7 @@ def make_manifest(
         schedule=schedule,
         cubin=sha256(cubin),
         ctas=program.ctas,
-        workspace=SPLIT_ZEROS if split is not None else COUNTER if wants_workspace(program) else 0,
+        workspace=_zeros(program, split),
         cluster=program.cluster.ctas if program.cluster is not None else 1,
         cluster_axis=program.cluster.axis if program.cluster is not None else 0,
         tiles=program.program.tiles,
@@ -91,7 +92,18 @@ def make_manifest(
         unproven="" if target is None else target.unproven,
         cancels=program.cancels,
         rereads=rereads,
+        made=tuple(entry.id for entry in program.maps if entry.made),
+        own_maps=len(program.own_maps),
     )
+
+
+def _zeros(program: WarpProgram, split: SplitK | None) -> int:
+    """Bytes of zeros that a launch has for itself."""
+    if split is not None:
+        return SPLIT_ZEROS
+    if program.own_maps:
+        return MAPS_AT
+    return COUNTER if wants_workspace(program) else 0
 
 
 def overlaps(program: WarpProgram) -> bool:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
     from twill.schedule.document import Schedule
+    from twill.solve.shared_budget import SharedBudget
 
 EMISSION = 4  # how many times the budget of a solve all of an emission may take
 SOLVES = 2  # how many times it, after which no other schedule is looked for
@@ -29,8 +30,8 @@ SOLVES = 2  # how many times it, after which no other schedule is looked for
 
 @dataclass(frozen=True)
 class Asked:
-    """What is asked for each kernel. machine: name or file. emit: seconds for each solve, 0: only extraction. limit:
-    seconds for everything before the solve. keep: where emitted kernels are left, "": nowhere."""
+    """What is asked for each kernel. machine: name or file. emit: seconds for all of its solves, 0: only extraction.
+    limit: seconds for everything before the solve. keep: where emitted kernels are left, "": nowhere."""
 
     machine: str = "h100"
     emit: float = 0.0
@@ -87,18 +88,19 @@ def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Sta
     from twill.codegen.room import within
     from twill.coverage.keep import keep
     from twill.machine.file import load_machine
+    from twill.solve.shared_budget import SharedBudget
 
     with progress.at("extraction"):
         kernel = extract(found.target, found.spec or None, found.sig, found.const)
     if not asked.emit:
         return "extracted"
-    machine = load_machine(asked.machine)
+    machine, budget = load_machine(asked.machine), SharedBudget(asked.emit)
 
     def solve(graph: DependenceGraph, on: Machine) -> Schedule:
         before = progress.stage
         with progress.at("solve"):
             try:
-                return _solved(graph, on, asked.emit)
+                return _solved(graph, on, budget)
             except TwillError as error:
                 progress.unsolved = error
                 raise
@@ -113,14 +115,15 @@ def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Sta
     return "emitted"
 
 
-def _solved(graph: DependenceGraph, machine: Machine, budget: float) -> Schedule:
+def _solved(graph: DependenceGraph, machine: Machine, budget: SharedBudget) -> Schedule:
     """The best schedule within the budget. Errors: those of a solve that finds none."""
     from twill.schedule.document import Schedule
     from twill.solve import pipeline
     from twill.solve.pipeline import SolveOptions
 
     try:
-        return pipeline.solve(graph, machine, SolveOptions(budget=budget, fuse=False))
+        with budget.solving(SolveOptions(fuse=False)) as options:
+            return pipeline.solve(graph, machine, options)
     except BudgetExhausted as ended:
         if not isinstance(ended.schedule, Schedule):
             raise

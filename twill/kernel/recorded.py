@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.kernel.problem import evaluate
+from twill.kernel.recorded_tables import LookedUp, TableTexts, table_texts
 from twill.kernel.sidecar import Constant, SidecarTable
 
 MOST_SIZES = 8  # launches of one specialization that are written down, those of the most calls
@@ -58,12 +59,14 @@ class RecordedVariant:
 
 @dataclass(frozen=True)
 class Sizes:
-    """What one launch of a variant was called with. shapes: of tensors in memory, row-major."""
+    """What one launch of a variant was called with. shapes: of tensors in memory, row-major. looked_up: the numbers in
+    its integer tensors, if some of them are addresses."""
 
     grid: tuple[int, ...]
     whole: tuple[tuple[str, int], ...]
     floats: tuple[tuple[str, float], ...]
     shapes: tuple[tuple[str, tuple[int, ...]], ...]
+    looked_up: LookedUp | None = None
 
 
 def memory_shape(shape: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
@@ -91,7 +94,9 @@ def table_text(variant: RecordedVariant, launches: Mapping[Sizes, int], *, defau
             common[sizes.grid] += count
         chosen = common.most_common(1)[0][0]
         return table_text(variant, {one: n for one, n in launches.items() if one.grid == chosen}, default=default)
-    tensors = {name: names.shape(name) for name, _ in next(iter(retained)).shapes}
+    tables = names.tables()
+    tensors = {name: names.shape(name) for name, _ in next(iter(retained)).shapes if name not in tables.shapes}
+    tensors |= {name: [shape] for name, shape in tables.shapes.items()}
     times = sum(launches.values())
     lines = [
         "[[specialization]]",
@@ -112,6 +117,8 @@ def table_text(variant: RecordedVariant, launches: Mapping[Sizes, int], *, defau
         f"units = {_table((name, str(names.unit(name))) for name in names.sizes)}",
         f"tensors = {_table((name, _list(shape)) for name, shape in tensors.items())}",
     ]
+    if tables.tables:
+        lines.append(f"tables = {_table((name, _list(of)) for name, of in tables.tables.items())}")
     floats = next(iter(retained)).floats
     if floats:
         lines.append(f"scalars = {_table((name, _constant(value)) for name, value in floats)}")
@@ -123,10 +130,11 @@ def table_text(variant: RecordedVariant, launches: Mapping[Sizes, int], *, defau
 
 
 def _of_one_rank(launches: Mapping[Sizes, int]) -> dict[Sizes, int]:
-    """The launches of the most calls whose grids and tensors have as many dimensions as those of the first."""
+    """The launches of the most calls whose grids and tensors have as many dimensions as those of the first, and which
+    look the same numbers up."""
 
     def rank(sizes: Sizes) -> object:
-        return len(sizes.grid), tuple((name, len(shape)) for name, shape in sizes.shapes)
+        return len(sizes.grid), tuple((name, len(shape)) for name, shape in sizes.shapes), sizes.looked_up
 
     ordered = sorted(launches, key=lambda sizes: -launches[sizes])
     return {sizes: launches[sizes] for sizes in ordered if rank(sizes) == rank(ordered[0])}
@@ -141,9 +149,24 @@ class _Names:
         self.variant = variant
         self.retained = list(retained)
         self.sizes = {name: [dict(one.whole)[name] for one in self.retained] for name, _ in self.retained[0].whole}
+        self.units: dict[str, int] = {}  # of sizes that tables have
+
+    def tables(self) -> TableTexts:
+        """The numbers that are looked up; their sizes are sizes of the specialization from now on."""
+        found = self.retained[0].looked_up
+        if found is None:
+            return TableTexts({}, {}, {}, {})
+        blocks = [value for _, value in self.variant.constants if type(value) is int and value > 1]
+        fixed = {name: values[0] for name, values in self.sizes.items() if len({*values}) == 1}
+        made = table_texts(found, fixed, blocks)
+        self.sizes |= {name: [value] * len(self.retained) for name, value in made.sizes.items()}
+        self.units |= made.units
+        return made
 
     def unit(self, name: str) -> int:
         """Of what all values of a size are multiples, as far as Triton was told."""
+        if name in self.units:
+            return self.units[name]
         if name in self.variant.divisible:
             return DIVISOR
         own = name not in dict(self.retained[0].whole)
@@ -210,5 +233,6 @@ def _list(texts: Iterable[str]) -> str:
 
 
 def _table(entries: Iterable[tuple[str, str]]) -> str:
-    inside = ", ".join(f"{name} = {value}" for name, value in entries)
+    keys = ((name if name.isidentifier() else _text(name), value) for name, value in entries)
+    inside = ", ".join(f"{name} = {value}" for name, value in keys)
     return f"{{ {inside} }}" if inside else "{}"

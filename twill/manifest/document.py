@@ -18,14 +18,18 @@ from twill.manifest.evaluate import GRID, Scalar, evaluate
 from twill.manifest.record import Misfit, from_json, to_json
 from twill.manifest.tile_loop import TileLoop
 
-SCHEMA = "twill.manifest/11"
+SCHEMA = "twill.manifest/12"
 EDITIONS: tuple[tuple[str, Mapping[str, object]], ...] = (  # older ones that are read, and what each of them lacks
     ("twill.manifest/7", {"split": None}), ("twill.manifest/8", {"unproven": ""}),
     ("twill.manifest/9", {"numbers": [], "cancels": False}), ("twill.manifest/10", {"rereads": None}),
+    ("twill.manifest/11", {"made": [], "own_maps": 0}),
 )  # fmt: skip
 MANIFEST, CUBIN = "manifest.json", "kernel.cubin"  # the two files that a launch reads
 OLDER = tuple(f"twill.manifest/{version}" for version in range(1, 7))  # without what `lacks` says
 COUNTERS_AT = 128  # bytes into the workspace: counters of a split, behind that of a dynamic order
+NOTHING_AT = 64  # bytes into the workspace: 16 zeros, where tensor maps begin whose tensor has no elements
+MAPS_AT = 128  # bytes into the workspace: tensor maps that CTAs make, behind its zeros
+MAP_BYTES = 128  # of a tensor map
 SPLIT_ZEROS = 1 << 16  # bytes of zeros of a split kernel
 POSITIVE = (2.0**-32, 2.0**32)  # what a number that is promised to be positive may be
 AGAIN = "emit the kernel again; what was emitted is not meant to be edited"
@@ -156,7 +160,9 @@ class Manifest:
     work. persistent: whether CTAs go on with further program instances; else each has one. split: how instances are
     split into parts, if they are. numbers: parameters that are computed from the arguments and the launch grid.
     cancels: whether CTAs go on with the instances of CTAs that have not started, so that a launch has one for each.
-    unproven: what nobody has seen of such kernels; "" if all is well. rereads: for which CTAs share an SM less."""
+    unproven: what nobody has seen of such kernels; "" if all is well. rereads: for which CTAs share an SM less.
+    made: indices of the maps that CTAs make, from templates that have the boxes and swizzle of `maps`, and nothing of a
+    tensor. own_maps: how many a CTA has."""
 
     schema: str
     kernel: str
@@ -192,6 +198,8 @@ class Manifest:
     unproven: str = ""
     cancels: bool = False
     rereads: Rereads | None = None
+    made: tuple[int, ...] = ()
+    own_maps: int = 0
     digest: str = ""
 
     def computed(self, index: int, scalars: Mapping[str, int | float], grid: tuple[int, ...]) -> int:

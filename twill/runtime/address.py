@@ -32,7 +32,7 @@ def free_addresses(
     pointers: list[FreePointer] = []
     found: list[FreeMap] = []
     for slot, parameter in enumerate(manifest.parameters):
-        if parameter.kind not in ("map", "pointer"):
+        if parameter.kind not in ("map", "pointer") or parameter.kind == "map" and parameter.index in manifest.made:
             continue
         name = manifest.maps[parameter.index].argument if parameter.kind == "map" else parameter.name
         position = names.index(name)

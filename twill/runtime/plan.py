@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twill import exc
-from twill.manifest.document import CallArgument, KernelParameter, Manifest, MapEntry, Promise
+from twill.manifest.document import MAP_BYTES, CallArgument, KernelParameter, Manifest, MapEntry, Promise
 from twill.manifest.evaluate import Scalar, evaluate, names
 from twill.manifest.tile_loop import instance_grid
 from twill.runtime.address import MovingMaps, free_addresses
@@ -27,8 +27,17 @@ from twill.runtime.overlap import OverlapPair, PairsOfLaunch, overlapping, pairs
 from twill.runtime.plans import RefusedLaunch
 from twill.runtime.sharing import with_fewer_ctas
 from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
-from twill.runtime.tensor_map import MAX_SIZE, TensorMap, TensorMapParameters, TileBox, encode, joined, parameters
-from twill.runtime.workspace import Workspaces
+from twill.runtime.tensor_map import (
+    ALIGNMENT,
+    MAX_SIZE,
+    TensorMap,
+    TensorMapParameters,
+    TileBox,
+    encode,
+    joined,
+    parameters,
+)
+from twill.runtime.workspace import Workspaces, somewhere
 from twill.runtime.writer import Free, FreeCells, FreeMap, FreeNumber
 
 MAX_PROGRAMS = (1 << 31) - 1  # the kernel counts program instances in 32 bits
@@ -172,7 +181,10 @@ def make_plan(
     grid = grid_of_instances(manifest, grid, bound)
     shape = with_fewer_ctas(manifest, launch_shape(manifest, grid, gpu), bound.scalars, kernel, gpu)
     check_shape(manifest.kernel, shape, gpu, kernel.max_threads(device))
-    maps = tuple(make_map(entry, bound) for entry in manifest.maps)
+    maps = tuple(
+        make_template(entry, device) if index in manifest.made else make_map(entry, bound)
+        for index, entry in enumerate(manifest.maps)
+    )
     packed = pack(kernel.parameters, [_value(manifest, p, bound, maps, grid) for p in manifest.parameters])
     argument_names = [argument.name for argument in arguments]
     pointers, moving = free_addresses(manifest, argument_names, values, bound.tensors, maps)
@@ -192,7 +204,7 @@ def make_plan(
         pairs=pairs_of(manifest.apart, argument_names),
         workspaces=workspaces,
         workspace=next((slot for slot, p in enumerate(manifest.parameters) if p.kind == "workspace"), -1),
-        room=workspace_room(manifest, grid),
+        room=workspace_room(manifest, grid, shape.grid[0]),
         overlapping=overlapping(manifest.apart, bound.tensors, bound.scalars),
     )
 
@@ -206,9 +218,12 @@ def grid_of_instances(manifest: Manifest, grid: Grid, bound: BoundArguments) -> 
     return (x, y, z) if manifest.split is None else manifest.split.instances((x, y, z), manifest.workspace)
 
 
-def workspace_room(manifest: Manifest, grid: Grid) -> int:
-    """Bytes behind the zeros of the workspace that a launch needs, whose grid has the parts of a split."""
+def workspace_room(manifest: Manifest, grid: Grid, ctas: int) -> int:
+    """Bytes behind the zeros of the workspace that a launch needs: for the parts of a split, which its grid has, or the
+    tensor maps that its CTAs make."""
     split = manifest.split
+    if manifest.own_maps:
+        return ctas * manifest.own_maps * MAP_BYTES
     return 0 if split is None or grid[split.axis] == 1 else math.prod(grid) * split.bytes
 
 
@@ -229,6 +244,19 @@ def launch_shape(manifest: Manifest, grid: Grid, gpu: Device) -> LaunchShape:
 def make_map(entry: MapEntry, bound: BoundArguments) -> TensorMap:
     """The tensor map for these arguments. Errors: WrongArgument, MisalignedTensor, BadBox, DriverFailed."""
     return encode(map_parameters(entry, bound), bound.tensors[entry.argument].device)
+
+
+def make_template(entry: MapEntry, device: int) -> TensorMap:
+    """The tensor map of which CTAs make their own. Errors: BadBox, DriverFailed."""
+    return encode(template_parameters(entry, somewhere(device)), device)
+
+
+def template_parameters(entry: MapEntry, pointer: int) -> TensorMapParameters:
+    """What it is encoded from: a tensor of one box, at an address of the GPU. Errors: BadBox."""
+    size = ELEMENT_BYTES[entry.element]
+    strides = tuple(math.prod(entry.box[axis + 1 :]) * ALIGNMENT // size for axis in range(len(entry.box) - 1))
+    seen = joined(TensorView(pointer, entry.element, entry.box, (*strides, 1), 0), entry.together, entry.argument)
+    return parameters(seen, TileBox((*entry.box[:-1], entry.box[-1] // entry.together), entry.swizzle), entry.argument)
 
 
 def map_parameters(entry: MapEntry, bound: BoundArguments) -> TensorMapParameters:

@@ -281,10 +281,11 @@ class TileTextReader:
         line.expect(" pad ")
         pad = float(line.match(NUMBER, "a number")[0])
         transport = line.match(r" (\w+)", "`tma`, `copy` or `plain`")[1]
+        made = line.accept(" made")
         reason = line.optional(r" \((.*)\)$")
         why = reason[1] if reason else ""
         return Access(
-            base, element.rpartition(":")[2], tuple(axes), constant, pad, transport, why, indices=tuple(indices)
+            base, element.rpartition(":")[2], tuple(axes), constant, pad, transport, why, tuple(indices), made
         )
 
     def axis(self, line: TileTextLine) -> Axis:

@@ -89,7 +89,8 @@ class Access:
     base + constant + Σ stride·(offset + i) + Σ scale·index[i, j, ...]. pad: what masked elements read as. indices: one
     for each operand of the operation behind the tile that it stores, before the mask; () if the address is affine.
     transport: "tma" if strides, alignment and bounds allow a tensor map, "copy" if 16-byte
-    asynchronous copies do, "plain" otherwise, with the reason it is not "tma".
+    asynchronous copies do, "plain" otherwise, with the reason it is not "tma". made: a launch does not know the tensor
+    map of "tma"; the kernel makes it, and makes it anew where it is another one.
     """
 
     base: str
@@ -100,6 +101,7 @@ class Access:
     transport: str
     transport_reason: str
     indices: tuple[Index, ...] = ()
+    made: bool = False
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,8 @@ class _Printer:
         start = f" + {access.constant.text(names)}" if access.constant.terms else ""
         reason = f" ({access.transport_reason})" if access.transport_reason else ""
         picked = "".join(f" + {self.index(index)}" for index in access.indices)
-        return f"{access.base}{start} [{axes}]{picked} pad {access.pad} {access.transport}{reason}"
+        made = " made" if access.made else ""
+        return f"{access.base}{start} [{axes}]{picked} pad {access.pad} {access.transport}{made}{reason}"
 
     def index(self, index: Index) -> str:
         names = {value.id: self.ref(value.id) for value in self.program.values}

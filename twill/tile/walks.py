@@ -74,9 +74,14 @@ def _path(program: TileProgram, loop: Loop) -> list[Loop]:
     while True:
         loops = [item for item in path[-1].body if isinstance(item, Loop)]
         ops = [item for item in path[-1].body if isinstance(item, Op)]
-        if len(loops) != 1 or not all(op.id in program.scalar_ops and op.kind not in EFFECTS for op in ops):
+        if len(loops) != 1 or not all(is_of_walk(program, op) for op in ops):
             return path
         path.append(loops[0])
+
+
+def is_of_walk(program: TileProgram, op: Op) -> bool:
+    """Whether an operation may stand in a loop around the work: scalars, and what describes a tensor by them."""
+    return op.kind == "make_descriptor" or (op.id in program.scalar_ops and op.kind not in EFFECTS)
 
 
 def _scalars(program: TileProgram, path: list[Loop]) -> bool:

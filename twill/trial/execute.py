@@ -25,7 +25,7 @@ from twill.manifest.document import KernelParameter, Manifest
 from twill.ptx.formats import decode, encode
 from twill.ptx.parse import parse
 from twill.runtime.arguments import BoundArguments
-from twill.runtime.plan import map_parameters, workspace_room
+from twill.runtime.plan import map_parameters, template_parameters, workspace_room
 from twill.runtime.tensor import TensorView
 from twill.runtime.tensor_map import TYPES
 from twill.tile.interpret.arithmetic import HELD, Array
@@ -74,7 +74,8 @@ def execute(
         bits[name] = bits[name] + FAR
     grid = three(launch.grid)
     if manifest.workspace:
-        bits[WORKSPACE] = np.zeros(manifest.workspace + workspace_room(manifest, grid), np.uint8)
+        room = workspace_room(manifest, grid, count(manifest, grid, ctas))
+        bits[WORKSPACE] = np.zeros(manifest.workspace + room, np.uint8)
     bound = bind(manifest, launch)
     result = ptx.execute(
         parse(text),
@@ -136,9 +137,10 @@ def argument(
     """What a launch passes for a parameter of the compiled kernel."""
     if parameter.kind == "map":
         entry = manifest.maps[parameter.index]
-        made = map_parameters(entry, bound)
+        own = parameter.index in manifest.made
+        made = template_parameters(entry, 0) if own else map_parameters(entry, bound)
         return ptx.MapOf(
-            entry.argument, TYPES[made.dtype], made.sizes, made.strides, made.box, made.swizzle,
+            WORKSPACE if own else entry.argument, TYPES[made.dtype], made.sizes, made.strides, made.box, made.swizzle,
             "nan" if made.nan_outside else "zero", made.pointer,
         )  # fmt: skip
     if parameter.kind == "grid":
@@ -214,8 +216,9 @@ def launchable(manifest: Manifest, launch: CheckedLaunch) -> bool:
     """Whether the driver takes its tensors: no tensor map is of a size 0, as of a matrix without columns."""
     bound = bind(manifest, launch)
     try:
-        for entry in manifest.maps:
-            map_parameters(entry, bound)
+        for index, entry in enumerate(manifest.maps):
+            if index not in manifest.made:
+                map_parameters(entry, bound)
     except (exc.WrongArgument, exc.MisalignedTensor):
         return False
     return True

@@ -46,6 +46,8 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     ),
     aref.Acquire(10),
     aref.Expect(10, 8192),
+    aref.Settle(10),
+    aref.MakeMap(1, 0, (N, None), (ROW, Number(1)), N),
     aref.TmaLoad(0, (ROW, Number(0)), aref.SlotRef(0, 10, (0, 64), (0, 64)), 10),
     aref.Publish(10),
     aref.Fence((0,)),
@@ -102,7 +104,10 @@ TILE_PROGRAM = TileProgram("all", "bf16", "all.py", (Argument("N", 3, TileType((
 PROGRAM = aref.WarpProgram(
     program=TILE_PROGRAM,
     machine="h100",
-    maps=(aref.TensorMapSpec(0, "x", "bf16", (N, None), (Symbol(4, "stride", "i32"), Number(1)), N, (64, 64), 128),),
+    maps=(
+        aref.TensorMapSpec(0, "x", "bf16", (N, None), (Symbol(4, "stride", "i32"), Number(1)), N, (64, 64), 128),
+        aref.TensorMapSpec(1, "y", "bf16", (None, None), (Number(0), Number(0)), Number(0), (64, 64), 128, made=1),
+    ),
     buffers=(aref.Buffer(0, "x", (64, 64), "bf16", 128, 128, 2, 8192, 0),),
     arefs=(aref.Aref(0, "x", (0,), 2, 0, (0,), "tma", 8192, 1, 4),),
     barriers=(aref.NamedBarrier(1, "turn", (0,), 128), aref.NamedBarrier(2, "scratch", (0,), 128)),
@@ -129,6 +134,7 @@ PROGRAM = aref.WarpProgram(
 EXPECTED = """\
 warp program all bf16 for h100: 16416 bytes of shared memory
 map 0 x: bf16 [$N, ?] by [$stride#4, 1], offset $N, box 64x64, swizzle 128
+map 1 y: bf16 [?, ?] by [0, 0], offset 0, box 64x64, swizzle 128, made as number 1
 buffer 0 x: 64x64 bf16 in panels of 128 bytes, swizzle 128, 2 x 8192 bytes at 0
 aref 0 x of x: depth 2, consumer -> (consumer), 8192 bytes a slot by tma, arrivals 1 full, 4 empty
 barrier 1 turn: (consumer), 128 threads
@@ -167,6 +173,8 @@ group 0 consumer: 128 threads, 240 registers
         advance x_read
     acquire x_read
     expect x_read 8192 bytes
+    settle x_read
+    make map y: [$N, ?] by [row, 1], offset $N, through x
     tma load x[row, 0] -> x[x_read][0:64, 0:64] full at x_read
     publish x_read
     fence %acc#0

@@ -16,7 +16,16 @@ from twill import exc
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate
 from twill.codegen.lower.cross_loop_reuse import reuse_groups
 from twill.codegen.lower.direct import direct_schedule
-from twill.codegen.lower.groups import COPIES, EVERY, Group, doubled, warp_groups, with_registers, with_room_for_mmas
+from twill.codegen.lower.groups import (
+    COPIES,
+    EVERY,
+    WALKING,
+    Group,
+    doubled,
+    warp_groups,
+    with_registers,
+    with_room_for_mmas,
+)
 from twill.codegen.lower.occupancy import as_compiled
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.register_operands import choose_register_operands
@@ -162,7 +171,8 @@ def with_budgets(plan: LoweringPlan) -> LoweringPlan:
         return replace(plan, groups=as_compiled(plan.groups))
     file = plan.wired.program.file
     issuers = EVERY if plan.tiles.target.has_tensor_memory else 1  # who issues MMAs has their descriptors
-    return replace(plan, groups=with_registers(plan.groups, plan.schedule, plan.machine, file, issuers))
+    more = WALKING if plan.wired.program.walk is not None else 0
+    return replace(plan, groups=with_registers(plan.groups, plan.schedule, plan.machine, file, issuers, more))
 
 
 # -- straight-line code ---------------------------------------------------------------------------

@@ -16,6 +16,7 @@ COPIES = (
 )
 ISSUER = "load"  # the role of a load group that is alone
 BESIDE = 16  # registers beside an accumulator: part of an operand A, addresses
+WALKING = 2  # granules more for load groups that find their instances by a walk, and make tensor maps
 EVERY = 256  # steps: more than any budget has granules
 
 
@@ -93,11 +94,12 @@ def most_registers(schedule: Schedule) -> int:
 
 
 def with_registers(
-    groups: Sequence[Group], schedule: Schedule, machine: Machine, file: str, issuers: int = 1
+    groups: Sequence[Group], schedule: Schedule, machine: Machine, file: str, issuers: int = 1, more: int = 0
 ) -> tuple[Group, ...]:
     """Budgets raised to what the register file has left: those of the schedule are what its tiles need, and
     the compiler needs some for addresses. Load groups get `issuers` granules first; then computing groups grow evenly,
-    and load groups take what is too little for one more granule of theirs.
+    and load groups take what is too little for one more granule of theirs. more: granules that load groups get beside
+    these, beyond what the machine gives them otherwise.
 
     Raises RegisterFileFull, for the kernel of `file`, if the budgets exceed the register file.
     """
@@ -107,9 +109,10 @@ def with_registers(
     left = register_pool(sum(g.threads for g in groups), machine) - sum(g.threads * raised[g.id] for g in groups)
     if left < 0:
         raise exc.RegisterFileFull(-left, file=file)
-    for issuer, steps in ((True, issuers), (False, EVERY), (True, EVERY)):
+    for issuer, steps in ((True, issuers + more), (False, EVERY), (True, EVERY)):
         mine = [g for g in groups if g.issuer == issuer]
         most = max((c.max_registers for n, c in contexts.items() if (n == "issue") == issuer), default=0)
+        most += more * granule if issuer else 0
         for _ in range(steps):
             growing = [g for g in mine if raised[g.id] < most]
             need = sum(g.threads for g in growing) * granule

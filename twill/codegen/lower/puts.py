@@ -96,7 +96,9 @@ class Puts:
 
     def by_copy(self, task: Task, part: Part, ring: Ring, cursor: int, at: Iteration) -> list[Stmt]:
         """A tile that the TMA brings."""
-        made_map = self.transfers.map(part, ring.buffer, at, ring.aref.shared)
+        seen = self.transfers.described(part, ring.buffer, at, ring.aref.shared)
+        own = part.access.made
+        made_map = self.transfers.made.of(seen, task.node.line, cursor) if own else self.transfers.memory.map(seen)
         alone: list[Stmt] = []
         for box in self.transfers.boxes(part, ring.buffer, at, ring.aref.shared):
             target = SlotRef(ring.buffer.id, cursor, box.rows, box.columns)

@@ -72,11 +72,12 @@ class GroupSelector:
         finish = [stmt for p, t in given if t.to.group == self.group for stmt in end(t, self.events.barrier_of(p, t))]
         scalars: dict[int, tuple[Stmt, ...]] = {value: (let,) for value, let in self.scalars.lets.items()}
         scalars |= self.scalars.loops
+        maps = self.tools.transfers.made.statements()
         lets = [stmt for value in sorted(scalars) for stmt in scalars[value]]
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
             fragments=tuple(self.registers.fragments), cursors=tuple(self.cursors.cursors),
-            start=tuple(start), body=(*self.stores.before(), *lets, *self.puts.lets, *body),
+            start=tuple(start), body=(*self.stores.before(), *lets, *maps, *self.puts.lets, *body),
             finish=(*finish, *self.stores.finish()),
         )  # fmt: skip
 

@@ -62,7 +62,8 @@ class Stores:
         operand = self.operand(step, scope)
         layout = scope.registers.fragment(operand.fragment).layout if isinstance(operand, Reg) else None
         if step.op.access.transport == "tma" and isinstance(layout, Accumulator) and isinstance(operand, Reg):
-            scope.made += self.through_shared(task, step, scope, operand.fragment, combine)
+            by_tma = tuple(self.through_shared(task, step, scope, operand.fragment, combine))
+            scope.made += self.where_aligned(task, step, scope, by_tma, operand)
             return
         cell = step.operands[0] if step.operands[0] != UNIFORM else -1
         part = Part(step.op.access, cell, task.block)
@@ -77,6 +78,25 @@ class Stores:
         if condition is not None:
             stored = If(condition, (stored,), line=step.op.line)
         scope.made.append(stored)
+
+    def where_aligned(
+        self, task: Task, step: Step, scope: LoweringScope, stored: tuple[Stmt, ...], operand: Operand
+    ) -> tuple[Stmt, ...]:
+        """What the TMA stores through a map of the group's, or threads where there can be no such map."""
+        assert step.op.access is not None
+        part = Part(step.op.access, step.operands[0], task.block)
+        aligned = self.aligned(part, scope) if step.op.access.made else None
+        if aligned is None:
+            return stored
+        _, condition = self.mask(step, scope)
+        plain: Stmt = StoreGlobal(self.tools.transfers.window(part, scope.at), operand, line=step.op.line)
+        if condition is not None:
+            plain = If(condition, (plain,), line=step.op.line)
+        return (If(aligned, stored, (plain,), line=task.node.line),)
+
+    def aligned(self, part: Part, scope: LoweringScope) -> Expr | None:
+        """Whether a tile can be stored by the TMA, where that is not known."""
+        return self.tools.transfers.aligned(self.tools.transfers.view(part, scope.at))
 
     def scatter(self, step: Step, part: Part, operand: Operand, combine: str, scope: LoweringScope) -> tuple[Stmt, ...]:
         """A tile whose elements have addresses of their own."""
@@ -116,6 +136,8 @@ class Stores:
         cell, tiles = step.operands[0], scope.tiles
         if step.op.access.transport != "tma" or cell == UNIFORM or len(tiles.core(cell)) != 2:
             return None
+        if step.op.access.made and self.aligned(Part(step.op.access, cell, -1), scope) is not None:
+            return None
         view = tiles.view(cell)
         if tiles.core_map(view, cell) != (1, 0) or scope.constant(view.base) is not None:
             return None
@@ -140,12 +162,16 @@ class Stores:
         buffers = [self.tools.memory.buffers[number] for number in self.buffers(shape, element, host)]
         barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
         tile = replace(buffers[0], shape=shape)
-        made_map = self.tools.transfers.map(part, tile, scope.at)
+        transfers, own = self.tools.transfers, part.access.made
+        seen = transfers.described(part, tile, scope.at)
+        line = task.node.line
+        made_map = transfers.made.of(seen, line, where=transfers.aligned(seen)) if own else transfers.memory.map(seen)
         width = buffers[0].shape[1]
         passing = not combine and not self.tools.plan.is_read(step.op.access.base)
         for number, first in enumerate(range(0, shape[1], width)):
             columns, buffer = (first, first + width), buffers[number % len(buffers)]
-            yield BulkWait(self.younger(buffer.id, scope), read=True, line=task.node.line)
+            younger = self.younger(buffer.id, scope)
+            yield BulkWait(0 if own else younger, read=True, line=line)  # its own stores may be left out
             yield Sync(barrier)
             some = None if width == shape[1] else columns
             slot = SlotRef(buffer.id, None if host is None else host.cursor)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from itertools import product
 from math import gcd, prod
 
+from twill.codegen.lower.made_maps import MadeMaps
 from twill.codegen.lower.memory import WIDEST, SharedMemoryPlan, element_bytes
 from twill.codegen.lower.multicast import CTAS
 from twill.codegen.lower.scalars import OUTSIDE, InlinedScalars, Iteration, ScalarTable
@@ -14,6 +16,7 @@ from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, add, multiply
 from twill.codegen.warp.multiples import multiple_of
 from twill.codegen.warp.program import RANK, Buffer, TensorMapSpec, Window, WindowAxis
+from twill.tile.access.transport import ALIGNMENT
 from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Axis
 
@@ -52,6 +55,7 @@ class Transfers:
     def __init__(self, tiles: TileLayouts, memory: SharedMemoryPlan, scalars: ScalarTable, longest: int) -> None:
         self.tiles, self.memory, self.scalars = tiles, memory, scalars
         self.at_launch = InlinedScalars(tiles.wired)  # of what the host computes
+        self.made = MadeMaps(memory, scalars)
         self.longest = longest  # elements of a box along one axis
 
     def axes(self, part: Part) -> list[tuple[Axis, int, int]]:
@@ -71,27 +75,32 @@ class Transfers:
 
     def map(self, part: Part, buffer: Buffer, at: Iteration, halves: bool = False) -> TensorMapSpec:
         """The tensor map whose boxes fill (or empty) the panels of `buffer` in iteration `at`. halves: see `boxes`."""
+        return self.memory.map(self.described(part, buffer, at, halves))
+
+    def described(self, part: Part, buffer: Buffer, at: Iteration, halves: bool = False) -> TensorMapSpec:
+        """The same without a number; of a map that the group makes, over its scalars."""
         view = self.view(part, at)
         together = self.together(part, buffer, at)
         box = (*(1 for _ in self.starts(part, at)), *self.box(part, buffer, together, halves))
-        return self.memory.map(replace(view, box=box, swizzle=buffer.swizzle, together=together))
+        return replace(view, box=box, swizzle=buffer.swizzle, together=together)
 
     def view(self, part: Part, at: Iteration) -> TensorMapSpec:
         """The tensor as the part's tensor map sees it, without boxes."""
+        known = self.known(part)
         outer = [stride for stride, _ in self.starts(part, at)]
         sizes: list[Expr | None] = [None for _ in outer]
         strides: list[Expr] = list(outer)
         for axis, _, _ in self.axes(part):
-            sizes.append(None if axis.upper is None else self.at_launch.polynomial(axis.upper, OUTSIDE, wide=True))
-            strides.append(self.at_launch.polynomial(axis.stride, OUTSIDE, wide=True))
-        fixed = Polynomial.of(t for t in part.access.constant.terms if self.fixed(t))
+            sizes.append(None if axis.upper is None else known.polynomial(axis.upper, OUTSIDE, wide=True))
+            strides.append(known.polynomial(axis.stride, OUTSIDE, wide=True))
+        fixed = Polynomial.of(t for t in part.access.constant.terms if self.fixed(t, part))
         return TensorMapSpec(
             id=-1,
             argument=part.access.base,
             element=part.access.element,
             sizes=tuple(sizes),
             strides=tuple(strides),
-            offset=self.at_launch.polynomial(fixed, OUTSIDE, wide=True),
+            offset=known.polynomial(fixed, OUTSIDE, wide=True),
             box=(),
             swizzle=0,
         )
@@ -126,6 +135,15 @@ class Transfers:
         most = gcd(extents[-1], WIDEST // size, *known)
         return min(most & -most, -(-extents[-1] // self.longest))
 
+    def aligned(self, seen: TensorMapSpec) -> Expr | None:
+        """What must hold for the TMA to see a tensor so, where it is not known: the tensor begins at a multiple of 16
+        bytes, and so do its rows, one behind the other. None if it is known."""
+        each = ALIGNMENT // element_bytes(seen.element)
+        numbers = [expr for expr in (*seen.strides[:-1], seen.offset) if multiple_of(expr, self.divisors, {}) % each]
+        asked = [compared("eq", Apply("rem", (e, Number(each, "i64")), "i64", (("signed", 1),))) for e in numbers]
+        asked += [compared("ge", stride) for stride in seen.strides[:-1] if not isinstance(stride, Number)]
+        return reduce(lambda one, other: Apply("and", (one, other), "i1"), asked) if numbers else None
+
     @property
     def divisors(self) -> dict[str, int]:
         """What the arguments are known to be multiples of."""
@@ -135,21 +153,28 @@ class Transfers:
         """(stride, coordinate) for each term of the constant that differs between program instances or iterations."""
         found = []
         for monomial, coefficient in part.access.constant.terms:
-            if self.fixed((monomial, coefficient)):
+            if self.fixed((monomial, coefficient), part):
                 continue
-            still = tuple(f for f in monomial if self.is_fixed(f[0]))
-            moving = tuple(f for f in monomial if not self.is_fixed(f[0]))
-            stride = self.at_launch.polynomial(Polynomial(((still, coefficient),)), OUTSIDE, wide=True)
+            still = tuple(f for f in monomial if self.is_fixed(f[0], part))
+            moving = tuple(f for f in monomial if not self.is_fixed(f[0], part))
+            stride = self.known(part).polynomial(Polynomial(((still, coefficient),)), OUTSIDE, wide=True)
             found.append((stride, self.scalars.polynomial(Polynomial(((moving, 1),)), at)))
         return found
 
-    def fixed(self, term: tuple[tuple[tuple[int, int], ...], int]) -> bool:
-        """Whether a term of a polynomial is made of arguments alone."""
-        return all(self.is_fixed(symbol) for symbol, _ in term[0])
+    def known(self, part: Part) -> ScalarTable:
+        """What a part's tensor map is made of."""
+        return self.scalars if part.access.made else self.at_launch
 
-    def is_fixed(self, symbol: int) -> bool:
-        """Whether a scalar is made of arguments alone."""
+    def fixed(self, term: tuple[tuple[tuple[int, int], ...], int], part: Part) -> bool:
+        """Whether a term of a polynomial is known where the part's tensor map is made."""
+        return all(self.is_fixed(symbol, part) for symbol, _ in term[0])
+
+    def is_fixed(self, symbol: int, part: Part) -> bool:
+        """Whether a scalar is made of arguments alone; where the group makes the map, of what no loop changes."""
         found = self.tiles.wired.uniformity
+        if part.access.made:
+            varies = any(self.scalars.varies(symbol, loop) for loop in self.scalars.inductions.values())
+            return not varies and not self.tiles.wired.scalars.reach(symbol) & found.carries.keys()
         return not self.tiles.wired.scalars.varies_with_grid(symbol) and not any(
             v in self.scalars.inductions or v in found.carries or v in found.lookups
             for v in self.tiles.wired.scalars.reach(symbol)
@@ -199,6 +224,11 @@ class Transfers:
             bounds = [None if p is None else self.scalars.polynomial(p, at) for p in (axis.lower, axis.upper)]
             axes.append(WindowAxis(span.extent, stride, offset, bounds[0], bounds[1]))
         return Window(access.base, access.element, tuple(axes), constant, access.pad)
+
+
+def compared(predicate: str, expr: Expr) -> Expr:
+    """A 64-bit number with 0."""
+    return Apply("compare", (expr, Number(0, "i64")), "i1", (("predicate", predicate), ("signed", 1)))
 
 
 def largest_part(extent: int, most: int) -> int:

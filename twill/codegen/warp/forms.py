@@ -20,7 +20,8 @@ _DECLARED = {
     aref.Cluster: "cluster: {ctas:int} CTAs, neighbours along axis {axis:int} of the grid, "
                   "meet first {meets_first:bool}, last {meets_last:bool}<<, together where {together:expr}>>",
     aref.TensorMapSpec: "map {id:int} {argument:word}: {element:word} [{sizes:sizes}] by [{strides:exprs}], offset "
-                    "{offset:expr}, box {box:shape}, swizzle {swizzle:int}<<, {together:int} elements as one>>",
+                    "{offset:expr}, box {box:shape}, swizzle {swizzle:int}<<, {together:int} elements as one>>"
+                    "<<, made as number {made:int}>>",
     aref.Buffer: "buffer {id:int} {name:word}: {shape:shape} {element:word} in panels of {panel:int} bytes, "
                  "swizzle {swizzle:int}, {slots:int} x {bytes:int} bytes at {offset:int}"
                  "<< of tensor memory{tensor:flag}>>",
@@ -45,6 +46,9 @@ _STATEMENTS = {
     aref.Expect: "expect {cursor:cursor} {bytes:int} bytes",
     aref.TmaLoad: "tma load {map:map}[{coordinates:exprs}] -> {target:slot} full at {cursor:cursor}"
                   "<< by CTA {sender:int} for all>>",
+    aref.MakeMap: "make map {map:map}: [{sizes:sizes}] by [{strides:exprs}], offset {offset:expr}, "
+                  "through {scratch:buffer}",
+    aref.Settle: "settle {cursor:cursor}",
     aref.Publish: "publish {cursor:cursor}<< behind MMAs{behind:flag}>>",
     aref.Get: "get {cursor:cursor}",
     aref.Consumed: "consumed {cursor:cursor}<< everywhere{everywhere:flag}>><< behind MMAs{behind:flag}>>",

@@ -2,7 +2,8 @@
 
 Tensor maps first, then the scalars and pointers that the program refers to in the order of the tile program's
 arguments, then the launch grid of the original kernel (three u32), then the workspace: the counter of a
-dynamic order, counters of a split and its partial sums (`twill.manifest.document.SplitK`).
+dynamic order, counters of a split and its partial sums (`twill.manifest.document.SplitK`), and tensor maps that CTAs
+make.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from functools import cache
 from typing import Any, Literal
 
 from twill.codegen.warp.expression import Lookup, Symbol
-from twill.codegen.warp.program import SumParts, WarpGroup, WarpProgram, Window
+from twill.codegen.warp.program import MakeMap, SumParts, WarpGroup, WarpProgram, Window
 from twill.tile.program import TileProgram
 
 
@@ -41,6 +42,8 @@ def parameters(program: WarpProgram) -> tuple[PrintedParameter, ...]:
             symbols.add(node.value)
         elif isinstance(node, Window | Lookup):
             windows[node.argument] = node.element
+        elif isinstance(node, MakeMap):
+            windows[program.maps[node.map].argument] = program.maps[node.map].element
     return (
         *(PrintedParameter("map", f"map{m.id}", m.element, m.id) for m in program.maps),
         *_arguments(program.program, symbols, windows),
@@ -50,9 +53,9 @@ def parameters(program: WarpProgram) -> tuple[PrintedParameter, ...]:
 
 
 def wants_workspace(program: WarpProgram) -> bool:
-    """Whether the kernel counts, or has partial sums, in memory of its own."""
+    """Whether the kernel counts, or has partial sums or tensor maps, in memory of its own."""
     counts = program.instance_ring is not None and not program.cancels
-    return counts or any(True for _ in partial_sums(program))
+    return counts or any(tensor.made for tensor in program.maps) or any(True for _ in partial_sums(program))
 
 
 def partial_sums(program: WarpProgram) -> Iterator[tuple[WarpGroup, SumParts]]:

@@ -16,6 +16,7 @@ Grammar::
 
     Stmt ::= Let | Alike | If | Pipeline                                      control
            | Acquire | Expect | TmaLoad | Publish | Get | Consumed            arefs
+           | MakeMap | Settle                                                 tensor maps of the CTA
            | Advance | Skip                                                   cursors
            | Define | Evenly | Recall | SetProgramId | StopUnless             which program instance is next
            | FetchInstance | PublishInstance | ReceiveInstance
@@ -93,6 +94,7 @@ from functools import cached_property
 
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Along
+from twill.codegen.warp.map_statements import MakeMap, Settle
 from twill.codegen.warp.resources import (
     Aref,
     Buffer,
@@ -178,17 +180,16 @@ from twill.codegen.warp.tensor_statements import CopyScales, LoadAccumulator, St
 from twill.tile.program import TileProgram
 
 __all__ = [
-    "ANSWER_BYTES",
-    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster",
+    "ANSWER_BYTES", "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster",
     "Commit", "Compute", "Consumed", "Copy", "CopyScales", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly",
     "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING",
-    "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadGlobal", "LoadShared", "LoadAccumulator", "Multiply",
-    "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline", "ProxyFence",
-    "Publish", "PublishInstance", "RANK", "RECALLED", "RECEIVED", "Range", "Recall", "ReceiveInstance", "Rearrange",
-    "Reduce", "Reg", "SUBNORMAL", "Scan", "SchedulingStmt", "SetProgramId", "Skip", "SlotRef", "Stmt", "StopUnless",
-    "ScalarLoop", "StoreAccumulator", "StoreGlobal", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES", "TensorMapSpec",
-    "TensorMultiply", "TmaLoad", "TmaStore", "Visit", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window",
-    "WindowAxis", "WindowIndex", "walk", "with_blocks",
+    "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal", "LoadShared", "MakeMap",
+    "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline",
+    "ProxyFence", "Publish", "PublishInstance", "RANK", "RECALLED", "RECEIVED", "Range", "Rearrange", "Recall",
+    "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "ScalarLoop", "Scan", "SchedulingStmt", "SetProgramId", "Settle",
+    "Skip", "SlotRef", "Stmt", "StopUnless", "StoreAccumulator", "StoreGlobal", "StoreShared", "SumParts", "Sync",
+    "TENSOR_BYTES", "TensorMapSpec", "TensorMultiply", "TmaLoad", "TmaStore", "Visit", "WARP_VOTE", "WaitGroups",
+    "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
 ]  # fmt: skip
 
 
@@ -286,6 +287,12 @@ class WarpProgram:
     def instance_ring(self) -> Aref | None:
         """The ring through which warp groups learn which instance is next; None in a static order."""
         return next((ring for ring in self.arefs if ring.transport == INSTANCE_RING), None)
+
+    @cached_property
+    def own_maps(self) -> tuple[tuple[int, int], ...]:
+        """The tensor maps that a CTA has memory for: (warp group, map), each that a group makes."""
+        made = ((group.id, stmt.map) for group in self.groups for stmt in group.stmts if isinstance(stmt, MakeMap))
+        return tuple(sorted(dict.fromkeys(made)))
 
     @property
     def pairs(self) -> bool:

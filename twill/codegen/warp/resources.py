@@ -11,6 +11,7 @@ from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.layout import Layout
 from twill.graph.work import BITS
 
+MAP_BYTES = 128  # of a tensor map (CUDA driver API, CUtensorMap)
 COLUMN_BITS = 32  # of one lane of a column of tensor memory (PTX ISA, "Tensor Memory Addressing")
 
 
@@ -130,6 +131,9 @@ class TensorMapSpec:
     together: neighbours along the last axis that the copy engine takes for one element of a wider type, so that a box
     is as much longer; sizes, strides but the last, offset and coordinates are multiples of it.
     All expressions are over scalar arguments only.
+    made: 0 if the launcher makes it. Else the elected threads of warp groups do, each its own in memory of the CTA
+    (MakeMap), from a template of the launcher's: sizes, strides and offset are nothing here, and this is the first,
+    second, ... such map of a group.
     """
 
     id: int
@@ -141,6 +145,7 @@ class TensorMapSpec:
     box: tuple[int, ...]
     swizzle: int
     together: int = 1
+    made: int = 0
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ class Analysis:
     def __init__(self, program: TileProgram, computed: frozenset[int] = frozenset()) -> None:
         self.program = program
         self.computed = computed
+        self.once = frozenset(item.id for item in program.body if isinstance(item, Op))  # in no loop
         self.numbering = Numbering(program)
         self.scalars = SymbolicScalars()
         self.forms: dict[int, Symbolic] = {}
@@ -98,7 +99,7 @@ class Analysis:
         result = self.type_of(op.results[0])
         if op.region is not None:
             for value in op.results:
-                self.forms[value] = scalar(self.scalars.declare(value))
+                self.forms[value] = scalar(self.scalars.declare(value, Fact(settled=op.id in self.once)))
         elif not result.shape and not result.element.startswith(("ptr:", "desc:")):
             self.forms[op.results[0]] = scalar(self._scalar(op, result))
         elif op.results[0] in self.computed:
@@ -130,7 +131,7 @@ class Analysis:
     def _scalar(self, op: Op, result: TileType) -> Polynomial:
         forms = [self.forms.get(operand) for operand in op.operands]
         if op.kind not in PURE or not all(isinstance(f, AffineTile) and not f.shape and not f.base for f in forms):
-            return self.scalars.declare(op.results[0])
+            return self.scalars.declare(op.results[0], Fact(settled=op.id in self.once))
         types = [self.type_of(operand) for operand in op.operands]
         return self.scalars.compute(op, [self.integer(operand) for operand in op.operands], types, result)
 

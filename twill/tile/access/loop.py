@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from twill.tile.access.scalar import Fact
@@ -184,5 +185,5 @@ class IterationCounter:
         value = self.analysis.integer(number)
         for symbol in value.symbols() if len(value.terms) == 1 else ():
             fact = self.analysis.scalars.facts[symbol]
-            self.analysis.scalars.facts[symbol] = Fact(fact.divisor, True, fact.fixed)
+            self.analysis.scalars.facts[symbol] = replace(fact, nonnegative=True)
         return value

@@ -350,10 +350,12 @@ class _Rewriter:
         alignment = self.arguments[address.base].divisibility
         declared = self.arguments[address.base].type.element.partition(":")[2]
         movement = Movement(kind, combine, element, declared, address, pad, alignment, promised, self.names,
-                            located=not self.arguments[address.base].is_pointee)  # fmt: skip
-        transport, reason = choose(movement, self.analysis.scalars)
+                            located=not self.arguments[address.base].is_pointee,
+                            walks=self.program.walk is not None)  # fmt: skip
+        chosen = choose(movement, self.analysis.scalars)
         indices = tuple(Index(tuple(a for a in term.axes if a >= 0), term.scale) for term in address.terms)
-        return Access(address.base, element, address.axes, address.constant, pad, transport, reason, indices)
+        return Access(address.base, element, address.axes, address.constant, pad, chosen.kind, chosen.reason, indices,
+                      chosen.made)  # fmt: skip
 
     def constant(self, value: int) -> float | None:
         """The number that every element of a tile is, if that is known."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twill.tile.affine import Polynomial
 from twill.tile.program import Op, TileType
@@ -18,12 +18,14 @@ from twill.tile.program import Op, TileType
 @dataclass(frozen=True)
 class Fact:
     """What is known of a symbol. divisor: it is a multiple of it. nonnegative: it is >= 0.
-    fixed: it is the same in every program instance and iteration of a launch.
+    fixed: it is the same in every program instance and iteration of a launch. settled: in every iteration of one
+    program instance.
     """
 
     divisor: int = 1
     nonnegative: bool = False
     fixed: bool = False
+    settled: bool = False
 
 
 class SymbolicScalars:
@@ -66,6 +68,10 @@ class SymbolicScalars:
         """Whether the polynomial has one value in the whole launch."""
         return all(self.facts[symbol].fixed for symbol in value.symbols())
 
+    def settled(self, value: Polynomial) -> bool:
+        """Whether the polynomial has one value in a program instance."""
+        return all(self.facts[symbol].fixed or self.facts[symbol].settled for symbol in value.symbols())
+
     def compute(
         self, op: Op, operands: Sequence[Polynomial], types: Sequence[TileType], result: TileType
     ) -> Polynomial:
@@ -79,7 +85,8 @@ class SymbolicScalars:
         key = (op.kind, op.attributes, result, tuple(operands))
         if key not in self._numbers:
             self._numbers[key] = op.results[0]
-            self.facts[op.results[0]] = self._fact(op, operands)
+            settled = all(self.settled(operand) for operand in operands)
+            self.facts[op.results[0]] = replace(self._fact(op, operands), settled=settled)
         return Polynomial.symbol(self._numbers[key])
 
     def _exact(self, op: Op, operands: Sequence[Polynomial], types: Sequence[TileType]) -> Polynomial | None:

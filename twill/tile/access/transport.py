@@ -31,7 +31,8 @@ class Movement:
     """What is moved. kind: "tile_load", "tile_store" or "tile_reduce" (with `combine`). declared: the element type of
     the argument. alignment: the base address is a multiple of it, in bytes. promised: the kernel uses a descriptor,
     which promises that a tensor map can be made. names: of symbols, for reasons. located: a launch
-    knows where the tensor is.
+    knows where the tensor is. walks: a program of the launch grid does the kernel's work again and again, with few
+    tensors (`twill.tile.walks`).
     """
 
     kind: str
@@ -44,23 +45,40 @@ class Movement:
     promised: bool
     names: Mapping[int, str]
     located: bool = True
+    walks: bool = False
 
 
-def choose(movement: Movement, scalars: SymbolicScalars) -> tuple[str, str]:
-    """The transport, and why it is not "tma" ("" if it is)."""
+@dataclass(frozen=True)
+class ChosenTransport:
+    """kind: as `Access.transport`. reason: why it is not "tma", "" if it is. made: as `Access.made`."""
+
+    kind: str
+    reason: str = ""
+    made: bool = False
+
+
+def choose(movement: Movement, scalars: SymbolicScalars) -> ChosenTransport:
+    """How a tile is moved: by the TMA wherever that can be. To make a tensor map takes about as long as a tile does,
+    so a kernel makes those alone that serve many."""
     reason = next(why_not_tma(movement, scalars), "")
     if not reason:
-        return "tma", ""
+        return ChosenTransport("tma")
+    makes = movement.walks and movement.kind in ("tile_load", "tile_store")
+    if makes and not next(why_not_tma(movement, scalars, made=True), ""):
+        return ChosenTransport("tma", made=True)
     if movement.kind != "tile_load" or all(axis.extent == 1 for axis in movement.address.axes):
-        return "plain", reason
+        return ChosenTransport("plain", reason)
     why = next(why_not_copy(movement, scalars), "")
-    return ("plain", f"{reason}; no asynchronous copy: {why}") if why else ("copy", reason)
+    if why:
+        return ChosenTransport("plain", f"{reason}; no asynchronous copy: {why}")
+    return ChosenTransport("copy", reason)
 
 
-def why_not_tma(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
-    """Reasons against a tensor map, in words."""
+def why_not_tma(movement: Movement, scalars: SymbolicScalars, made: bool = False) -> Iterator[str]:
+    """Reasons against a tensor map, in words. made: against one that a program instance makes for itself."""
     address, bytes_each = movement.address, BYTES[movement.element]
-    if not movement.located:
+    known = scalars.settled if made else scalars.fixed
+    if not movement.located and not made:
         yield "its address is looked up"
     moving = [axis for axis in address.axes if axis.extent > 1]
     if not moving:
@@ -76,21 +94,22 @@ def why_not_tma(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
         yield f"its innermost stride is {text(moving[-1].stride, movement)}, not 1" if moving else "it has no stride 1"
     elif inner[-1].extent * bytes_each < ALIGNMENT:
         yield f"its innermost extent is {inner[-1].extent * bytes_each} bytes, under {ALIGNMENT}"
-    if not movement.promised:
-        yield from unaligned(movement, scalars)
-    varying = [term for term in address.constant.terms if any(not scalars.facts[s].fixed for s, _ in term[0])]
+    if not movement.promised:  # a store looks at the numbers when it comes by them, and threads may do it
+        yield from misplaced(movement, scalars)
+        yield from unaligned(movement, scalars) if not made or movement.kind == "tile_load" else ()
+    varying = [term for term in address.constant.terms if not known(Polynomial((term,)))]
     if len(address.axes) + len(varying) > RANK:
         yield f"it has {len(address.axes) + len(varying)} strides, over {RANK}"
     for part in varying:
         if part[1] < 0:
             yield f"it moves by {text(Polynomial((part,)), movement)}, and no stride of a tensor map is negative"
     for axis in address.axes:
-        if not scalars.fixed(axis.stride):
+        if not known(axis.stride):
             yield f"its stride {text(axis.stride, movement)} differs between program instances"
     for axis in address.axes:
         if axis.lower:
             yield f"its lower bound is {text(axis.lower, movement)}, not 0"
-        if axis.upper is not None and not scalars.fixed(axis.upper):
+        if axis.upper is not None and not known(axis.upper):
             yield f"its bound {text(axis.upper, movement)} differs between program instances"
     masked = any(axis.lower is not None or axis.upper is not None for axis in address.axes)
     if movement.kind == "tile_load" and masked and movement.pad and not math.isnan(movement.pad):
@@ -99,20 +118,25 @@ def why_not_tma(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
         yield f"no tensor reduction is {movement.combine} of {movement.element}"
 
 
-def unaligned(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
-    """What is not provably a multiple of 16 bytes: base address, strides, constant, the first innermost index.
+def misplaced(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
+    """The first innermost index, if it is not provably a multiple of 16 bytes. A tensor map that is read from an
+    innermost index of other bytes ends the launch with an illegal instruction (seen on an H100; the PTX ISA does not
+    say so)."""
+    divisors, bytes_each = scalars.divisors(), BYTES[movement.element]
+    for axis in movement.address.axes:
+        if axis.stride == ONE and axis.extent > 1 and axis.offset.divisor(divisors) * bytes_each % ALIGNMENT:
+            yield f"its index {text(axis.offset, movement)} is not known to be a multiple of {ALIGNMENT} bytes"
 
-    An argument that is a stride is taken to be positive. A tensor map that is read from an innermost index of other
-    bytes ends the launch with an illegal instruction (seen on an H100; the PTX ISA does not say so).
-    """
+
+def unaligned(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
+    """What is not provably a multiple of 16 bytes: base address, strides, constant. An argument that is a stride is
+    taken to be positive."""
     divisors, bytes_each = scalars.divisors(), BYTES[movement.element]
     if movement.alignment % ALIGNMENT:
         yield f'{movement.address.base} is not known to be aligned to {ALIGNMENT} bytes (":16" in its type)'
     for axis in movement.address.axes:
         if axis.extent > 1 and not all(coefficient > 0 for _, coefficient in axis.stride.terms or (((), 0),)):
             yield f"its stride {text(axis.stride, movement)} is not known to be positive"
-        if axis.stride == ONE and axis.extent > 1 and axis.offset.divisor(divisors) * bytes_each % ALIGNMENT:
-            yield f"its index {text(axis.offset, movement)} is not known to be a multiple of {ALIGNMENT} bytes"
         step = axis.stride.divisor(divisors) * bytes_each
         if axis.stride != ONE and axis.extent > 1 and step % ALIGNMENT:
             yield f"its stride {text(axis.stride, movement)} is not known to be a multiple of {ALIGNMENT} bytes"

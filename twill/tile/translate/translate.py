@@ -95,13 +95,23 @@ def _strided(blocks: Sequence[RawBlock]) -> RawOp | None:
 
 
 def _around(blocks: Sequence[RawBlock]) -> tuple[RawOp, ...]:
-    """The loops of a kernel's last loop, itself included, that have a loop in them."""
+    """The loops of a kernel's last loop, itself included, that have a loop in them, be it under a condition."""
     found = []
-    loops = [op for block in blocks for op in block.operations if op.name == "scf.for"]
+    loops = list(_loops(blocks))
     while loops and _has_loop(loops[-1]):
         found.append(loops[-1])
-        loops = [op for op in loops[-1].regions[0][0].operations if op.name == "scf.for"]
+        loops = list(_loops(loops[-1].regions[0]))
     return tuple(found)
+
+
+def _loops(blocks: Sequence[RawBlock]) -> Iterator[RawOp]:
+    """The loops that are in no other."""
+    for op in (op for block in blocks for op in block.operations):
+        if op.name == "scf.for":
+            yield op
+        elif op.name == "scf.if":
+            for region in op.regions:
+                yield from _loops(region)
 
 
 def _has_loop(op: RawOp) -> bool:

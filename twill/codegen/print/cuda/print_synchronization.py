@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from twill import exc
 from twill.codegen.print.cuda.context import PrintContext
+from twill.codegen.print.cuda.print_made_maps import map_name
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import (
     Acquire,
@@ -143,13 +144,14 @@ def print_tma_load(stmt: TmaLoad, ctx: PrintContext) -> None:
     """One box into a slot or a part of it; with a sender, by that CTA into the slots of all; of a pair, counted on the
     barrier of its first CTA."""
     to, coordinates = _part(stmt.target, ctx), _coordinates(stmt.coordinates, stmt.map, ctx)
+    through = map_name(stmt.map, ctx.program)
     if stmt.sender < 0:
         load = "tma_load_pair" if ctx.aref(stmt.cursor).pair else "tma_load"
-        one_thread(f"{load}({to}, &map{stmt.map}, {ctx.full(stmt.cursor)}, {coordinates});", ctx)
+        one_thread(f"{load}({to}, {through}, {ctx.full(stmt.cursor)}, {coordinates});", ctx)
         return
     assert ctx.program.cluster is not None
     everybody = (1 << ctx.program.cluster.ctas) - 1
-    load = f"tma_load_multicast({to}, &map{stmt.map}, {ctx.full(stmt.cursor)}, {everybody}, {coordinates});"
+    load = f"tma_load_multicast({to}, {through}, {ctx.full(stmt.cursor)}, {everybody}, {coordinates});"
     mine = f"cta == {stmt.sender}"
     ctx.out.line(f"if ({mine if ctx.group.issuer else f'leader && {mine}'}) {load}")
 
@@ -160,7 +162,8 @@ def print_tma_store(stmt: TmaStore, ctx: PrintContext) -> None:
         raise exc.UnsupportedInKernel(f"the TMA has no reduction '{stmt.combine}'")
     name = f"tma_reduce_{stmt.combine}" if stmt.combine else "tma_store_hint" if stmt.passing else "tma_store"
     policy = ", l2_evict_first()" if stmt.passing else ""
-    moved = f"&map{stmt.map}, {_part(stmt.source, ctx)}{policy}, {_coordinates(stmt.coordinates, stmt.map, ctx)}"
+    through, coordinates = map_name(stmt.map, ctx.program), _coordinates(stmt.coordinates, stmt.map, ctx)
+    moved = f"{through}, {_part(stmt.source, ctx)}{policy}, {coordinates}"
     one_thread(f"{name}({moved});", ctx)
 
 

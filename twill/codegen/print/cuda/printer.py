@@ -20,6 +20,7 @@ from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.names import Names, identifier
 from twill.codegen.print.cuda.places import lane_row
 from twill.codegen.print.cuda.print_control import declare_reuse_counts
+from twill.codegen.print.cuda.print_made_maps import declare_made_maps
 from twill.codegen.print.cuda.print_tile_scheduler import ANSWER, ASKED, loop_head, past
 from twill.codegen.print.cuda.shared import (
     BARRIER_BYTES,
@@ -172,7 +173,7 @@ class _Kernel:
             if self.program.cancels:
                 out.line(f"mbar_init(smem + {answer_at(self.program) + ANSWER}, 1);")
             out.line("mbar_init_fence();")
-            for tensor in self.program.maps:
+            for tensor in (one for one in self.program.maps if not one.made):
                 out.line(f"tma_prefetch_map(&map{tensor.id});")
             print_block(self.program.once, ctx.inside())
         if self.program.tensor_columns:
@@ -293,6 +294,7 @@ class _Kernel:
     def _instances(self, section: Section, ctx: PrintContext) -> None:
         """The persistent loop, then what comes after it."""
         out, group = self.out, section.stream
+        declare_made_maps(section.groups, ctx)
         for cursor in group.cursors:
             out.line(self._cursor(cursor, ctx))
         for stmt in group.body:

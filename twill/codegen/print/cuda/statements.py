@@ -9,6 +9,7 @@ from twill import exc
 from twill.codegen.print.cuda import (
     print_control,
     print_global,
+    print_made_maps,
     print_parts,
     print_rearrange,
     print_reduce,
@@ -32,6 +33,8 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.Acquire: print_synchronization.print_acquire,
     aref.Expect: print_synchronization.print_expect,
     aref.TmaLoad: print_synchronization.print_tma_load,
+    aref.MakeMap: print_made_maps.print_make_map,
+    aref.Settle: print_made_maps.print_settle,
     aref.Publish: print_synchronization.print_publish,
     aref.Get: print_synchronization.print_get,
     aref.Consumed: print_synchronization.print_consumed,

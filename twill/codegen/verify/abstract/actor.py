@@ -16,7 +16,7 @@ from twill.codegen.verify.abstract.registers import Fragments, Multiplies
 from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar
 from twill.codegen.verify.abstract.scheduling import CommonScalars, LaunchedCta
 from twill.codegen.verify.abstract.violation import Findings
-from twill.codegen.warp.program import Acquire, Aref, Get, SlotRef, Stmt, WarpGroup, WarpProgram
+from twill.codegen.warp.program import Acquire, Aref, Get, SlotRef, Stmt, TensorMapSpec, WarpGroup, WarpProgram
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.elements import Elements
 
@@ -124,6 +124,8 @@ class Actor:
             machine.scalars, machine.grid, (0, 0, 0), self._element, names, machine.cta.says(), machine.tensors.tensors
         )
         self.line = 0
+        self.maps: dict[int, TensorMapSpec] = {}  # that the group has made, as they are now
+        self.through: dict[int, list[tuple[Event, int, int]]] = {}  # loads by them: (event, phase, line)
 
     # ------------------------------------------------------------ rings
     def place(self, cursor: int) -> tuple[RingState, int, int, int]:
@@ -168,10 +170,14 @@ class Actor:
         """Wait until a slot is empty or full."""
         ring, slot, phase, _ = self.place(stmt.cursor)
         get = isinstance(stmt, Get)
-        barrier = ring.full[slot] if get else ring.empty[slot]
-        wanted = phase if get else phase - 1
-        landed = self.landed(ring, slot) if get else None
-        line, verb = self.line, "Get" if get else "Acquire"
+        yield from self.wait_for(ring, slot, phase if get else phase - 1, "Get" if get else "Acquire")
+
+    def wait_for(self, ring: RingState, slot: int, wanted: int, verb: str) -> Iterator[Waiting]:
+        """Wait for a phase of the full barrier of a slot, or (Acquire) of the empty one."""
+        full = verb != "Acquire"
+        barrier = ring.full[slot] if full else ring.empty[slot]
+        landed = self.landed(ring, slot) if full else None
+        line = self.line
         if wanted > 0 and not self.knows(barrier, wanted - 1):
             self.report(
                 "phase", f"{verb} by {self.role} waits for phase {wanted} of {barrier.name} without knowing that phase "
@@ -194,7 +200,7 @@ class Actor:
         if not 0 <= wanted < len(barrier.done):
             return
         alone = not self.group.issuer or ring.aref.pair  # what a pair's copies say of its thread is only that it waited
-        if not get and ring.aref.transport == "tma" and alone:
+        if verb != "Get" and ring.aref.transport == "tma" and alone:
             barrier.waits.append((*self.clock.wait_alone(barrier.done[wanted]), wanted, line))
             return
         self.clock.learn(barrier.done[wanted])

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from twill.codegen.verify.abstract import scheduling
 from twill.codegen.verify.abstract.actor import Actor, Waiting
 from twill.codegen.verify.abstract.cross_tile_reuse import count_reuse
+from twill.codegen.verify.abstract.made_maps import settle
 from twill.codegen.verify.abstract.scalars import Scalar, evaluate, integer
 from twill.codegen.verify.abstract.scheduling import instances_from
 from twill.codegen.verify.abstract.statements import execute
@@ -32,6 +33,7 @@ from twill.codegen.warp.program import (
     PublishInstance,
     ScalarLoop,
     SchedulingStmt,
+    Settle,
     Skip,
     Stmt,
     StopUnless,
@@ -137,6 +139,8 @@ def block(actor: Actor, stmts: tuple[Stmt, ...], lasting: bool = False) -> Itera
                 yield from pipeline(actor, stmt)
             case Acquire() | Get():
                 yield from actor.wait(stmt)
+            case Settle():
+                yield from settle(actor, stmt)
             case Sync(barrier):
                 yield from actor.sync(barrier)
             case Arrive(barrier):

@@ -28,7 +28,7 @@ class ReuseCounter:
             lets = tuple(stmt for stmt in group.body if isinstance(stmt, Let | CountReuse))
             counts = {stmt.name for stmt in lets if isinstance(stmt, CountReuse)}
             asked = tuple(stmt.name for stmt in lets if isinstance(stmt, Let) and mentions(stmt, counts))
-            made += [cls(group.id, lets, asked)] if counts else []
+            made += [cls(group.id, lets, asked)] if asked else []
         return tuple(made)
 
     def finds(

@@ -7,6 +7,7 @@ from typing import Any
 
 from twill.codegen.verify.abstract.actor import Actor, BulkStore, CtaState
 from twill.codegen.verify.abstract.global_accesses import load_global, operand, store_global
+from twill.codegen.verify.abstract.made_maps import box_of, goes_through, make_map, map_of
 from twill.codegen.verify.abstract.memory import undefined
 from twill.codegen.verify.abstract.order import Event, SlotAccess
 from twill.codegen.verify.abstract.scalars import evaluate, integer
@@ -34,6 +35,7 @@ from twill.codegen.warp.program import (
     LoadAccumulator,
     LoadGlobal,
     LoadShared,
+    MakeMap,
     Multiply,
     Operand,
     ProxyFence,
@@ -60,7 +62,6 @@ from twill.graph.work import tile_bytes
 from twill.tile.digits import rearranged
 from twill.tile.interpret.arithmetic import Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.elements import Elements
 
 
 def execute(actor: Actor, stmt: Stmt) -> None:
@@ -264,15 +265,6 @@ def _box_bytes(meant: TensorMapSpec) -> int:
     return tile_bytes(meant.box, meant.element)
 
 
-def _box(actor: Actor, stmt: TmaLoad | TmaStore, what: str) -> Elements:
-    """The elements of a box, which has to begin where the TMA can."""
-    machine = actor.machine
-    meant, coordinates = machine.program.maps[stmt.map], [integer(expr, actor.scope) for expr in stmt.coordinates]
-    if wrong := machine.tensors.misplaced(meant, coordinates):
-        actor.report("aligned", f"{what} by {actor.role}: {wrong}")
-    return machine.tensors.box(meant, coordinates, actor.scope)
-
-
 def _tma_load(actor: Actor, stmt: TmaLoad) -> None:
     """Into the CTA's own slot; of a load with a sender, into those of all CTAs of the cluster, by that one alone."""
     machine = actor.machine
@@ -285,7 +277,7 @@ def _tma_load(actor: Actor, stmt: TmaLoad) -> None:
 
 def _load(actor: Actor, stmt: TmaLoad, machine: CtaState) -> None:
     """The box into the slot of one CTA, counted on its full barrier."""
-    meant = machine.program.maps[stmt.map]
+    meant = map_of(actor, stmt.map)
     mine, slot, phase, _ = actor.place(stmt.cursor)
     told = machine.first if mine.aref.pair else machine
     ring = told.rings[mine.aref.id]
@@ -302,9 +294,10 @@ def _load(actor: Actor, stmt: TmaLoad, machine: CtaState) -> None:
     event: Event = ("tma", ring.number, slot)
     access = SlotAccess(actor.group.id, event, phase + 1, "tma", True, region, actor.line, what)
     target = actor.touch(stmt.target, access, actor.clock.of_elected(), machine)
+    goes_through(actor, stmt.map, event, phase + 1)
     if target != slot:
         actor.report("phase", f"{what} by {actor.role} goes to slot {target} and counts on that of slot {slot}")
-    copy = machine.tensors.loading(meant, _box(actor, stmt, what))
+    copy = machine.tensors.loading(meant, box_of(actor, stmt, what))
     view = machine.shared.view(stmt.target, target)
     view[...] = undefined(view.shape, meant.element)
     line, role = actor.line, actor.role
@@ -328,7 +321,8 @@ def _tma_store(actor: Actor, stmt: TmaStore) -> None:
     region, index = machine.shared.region(stmt.source), len(actor.bulk_groups) + 1
     access = SlotAccess(actor.group.id, ("read", actor.group.id), index, "tma", False, region, actor.line, what)
     slot = actor.touch(stmt.source, access, actor.clock.of_elected())
-    elements = _box(actor, stmt, what)
+    goes_through(actor, stmt.map, ("bulk", actor.group.id), index)
+    elements = box_of(actor, stmt, what)
     view = machine.shared.view(stmt.source, slot)
     actor.bulk_open.append(BulkStore(view, meant.argument, elements, stmt.combine, meant.element, actor.line))
 
@@ -393,7 +387,7 @@ HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     LoadGlobal: load_global, StoreGlobal: store_global, Fence: _fence, Multiply: _multiply,
     Commit: _commit, TensorMultiply: tensor_multiply, CopyScales: copy_scales, LoadAccumulator: load_accumulator,
     StoreAccumulator: store_accumulator, WaitGroups: _wait_groups,
-    TmaLoad: _tma_load, TmaStore: _tma_store, BulkCommit: _bulk_commit, BulkWait: _bulk_wait,
+    MakeMap: make_map, TmaLoad: _tma_load, TmaStore: _tma_store, BulkCommit: _bulk_commit, BulkWait: _bulk_wait,
     ProxyFence: _proxy_fence, FetchInstance: _fetch_instance, PublishInstance: _publish_instance,
     ReceiveInstance: _receive_instance,
 }  # fmt: skip

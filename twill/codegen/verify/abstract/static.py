@@ -25,6 +25,7 @@ from twill.codegen.warp.program import (
     Publish,
     PublishInstance,
     ReceiveInstance,
+    Settle,
     Skip,
     Stmt,
     StoreAccumulator,
@@ -126,7 +127,7 @@ def _sides(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
     cursors = {cursor.id: program.arefs[cursor.aref] for cursor in group.cursors}
     for stmt in group.stmts:
         match stmt:
-            case Acquire(cursor) | Expect(cursor) | Publish(cursor) | TmaLoad(cursor=cursor):
+            case Acquire(cursor) | Expect(cursor) | Settle(cursor) | Publish(cursor) | TmaLoad(cursor=cursor):
                 wanted, meant = "producer", cursors.get(cursor)
                 right = meant is not None and meant.producer == group.id
             case Get(cursor) | Consumed(cursor):
@@ -152,7 +153,7 @@ def _sides(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
 
 def _transport(stmt: Stmt, group: WarpGroup, aref: Aref) -> Iterator[Violation]:
     by_tma = aref.transport == "tma"
-    if isinstance(stmt, Expect | TmaLoad) and not by_tma or isinstance(stmt, Publish) and by_tma:
+    if isinstance(stmt, Expect | Settle | TmaLoad) and not by_tma or isinstance(stmt, Publish) and by_tma:
         name = type(stmt).__name__
         yield _of(stmt, group, "side", f"{name} by {group.role} on ring `{aref.name}`, filled by {aref.transport}")
     if isinstance(stmt, Publish) and stmt.behind != (aref.transport == "mma"):

@@ -40,6 +40,7 @@ RULES: dict[str, str] = {
     "undefined": "a fragment is read before anything is written to it",
     "bounds": "an access outside of a tensor or a tile",
     "aligned": "a copy of the TMA begins at an innermost index that is no multiple of 16 bytes",
+    "map": "a tensor map that is made anew while copies go through it, is not made where it is used, or cannot be made",
     "walk": "program instances: claimed and not told, told twice, learnt wrongly, or a counter that is not left at 0",
     "parts": "partial sums of program instances: one that comes twice, or never",
     "values": "other results than the sequential program has",

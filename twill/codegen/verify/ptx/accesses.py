@@ -218,6 +218,8 @@ def _store(operands: Operands, instruction: PtxInstruction) -> Step:
         elif where == "global":
             if (addresses % np.uint64(size * count)).any():
                 raise Stopped("alignment", f"a global address is no multiple of {size * count}")
+            if g.cta.world.made_maps is not None:
+                g.cta.world.made_maps.store(g, addresses, size * count, lanes, place)
             for number, value in enumerate(values):
                 g.cta.world.memory.store(addresses + np.uint64(size * number), size, value)
         elif where == "local":

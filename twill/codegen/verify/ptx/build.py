@@ -15,6 +15,7 @@ from twill.codegen.verify.ptx import (
     control,
     copies,
     exchange,
+    made_maps,
     matrix_accesses,
     packed_floats,
     synchronize,
@@ -45,7 +46,7 @@ from twill.ptx.registers import Operands, constant, held, unsupported
 
 _ROOMS: tuple[Callable[[Operands, PtxInstruction], Step | None], ...] = (
     moves.build, addresses.build, convert.build, packed_floats.build, floats.build, integers.build, accesses.build,
-    matrix_accesses.build, copies.build, thread_copies.build, synchronize.build, exchange.build,
+    matrix_accesses.build, copies.build, thread_copies.build, made_maps.build, synchronize.build, exchange.build,
     tcgen05_allocation.build, cluster_launch.build,
 )  # fmt: skip
 _SOURCES_ONLY = {"st", "red", "stmatrix", "cp", "bar", "barrier", "fence", "prefetch", "bra", "brx", "wgmma"}
@@ -203,6 +204,7 @@ def _step(operands: Operands, instruction: PtxInstruction) -> Step:
         "fence",
         "tcgen05",
         "clusterlaunchcontrol",
+        "tensormap",
     ):
         return _placed(step, instruction)
     return step

@@ -54,6 +54,8 @@ def build(operands: Operands, instruction: PtxInstruction, following: int, label
         return _branch(operands, instruction, following, labels)
     if name in ("ret", "exit"):
         inner: End = _leave
+    elif name == "trap":
+        inner = _trap
     elif name in ("bar", "barrier"):
         inner = _barrier(operands, instruction, following)
     elif name == "mbarrier":
@@ -138,6 +140,10 @@ def _indexed_branch(operands: Operands, instruction: PtxInstruction, labels: dic
         g.go(strand, targets[first])
 
     return end
+
+
+def _trap(g: Gang, strand: Strand) -> None:
+    raise Stopped("trap", "a trap: the launch ends with an error")
 
 
 def _leave(g: Gang, strand: Strand) -> None:

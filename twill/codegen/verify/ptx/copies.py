@@ -10,7 +10,7 @@ import numpy as np
 
 from twill.codegen.verify.ptx.accesses import address_of, into_space, noted, shared_place
 from twill.codegen.verify.ptx.findings import Stopped
-from twill.codegen.verify.ptx.memory import PARAMETERS, SHARED
+from twill.codegen.verify.ptx.memory import FIRST, PARAMETERS, SHARED
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang, World
 from twill.codegen.verify.ptx.units import tensor_map
 from twill.codegen.verify.ptx.units.tensor_map import TensorMapModel
@@ -26,22 +26,26 @@ _REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 
 @dataclass
 class Load:
-    """A copy into shared memory that completes on an mbarrier. write: puts the bytes there."""
+    """A copy into shared memory that completes on an mbarrier. write: puts the bytes there. through: address of
+    the tensor map, if it is one that the kernel makes."""
 
     barrier: MBarrier
     size: int
     write: Callable[[], None]
     place: InstructionPlace
+    through: int = 0
 
 
 @dataclass
 class Store:
-    """A copy out of shared memory. read: takes the bytes, and returns what puts them into global memory."""
+    """A copy out of shared memory. read: takes the bytes, and returns what puts them into global memory. through: as of
+    a load."""
 
     read: Callable[[], Callable[[], None]]
     at: slice
     cta: Cta
     place: InstructionPlace
+    through: int = 0
     write: Callable[[], None] | None = None
 
 
@@ -82,6 +86,11 @@ class Copies:
             for store in groups.pop(0):
                 _take(store, warp)
                 store.write()
+
+    def through(self) -> set[int]:
+        """Tensor maps that kernels make, through which copies are on their way."""
+        stores = (store for mine in self.stores.values() for group in (*mine.groups, mine.open) for store in group)
+        return {copy.through for copy in (*self.loads, *stores) if copy.through}
 
     def leave(self, g: Gang, lanes: Array) -> None:
         """Threads end: what is in flight completes."""
@@ -161,22 +170,26 @@ def _wait_stores(instruction: PtxInstruction) -> Step:
 
 def _map_and_coordinates(
     operands: Operands, instruction: PtxInstruction, operand: Any
-) -> Callable[[Gang, int], tuple[TensorMapModel, tuple[int, ...]]]:
+) -> Callable[[Gang, int], tuple[TensorMapModel, tuple[int, ...], int]]:
+    """Reads the map that an operand means, the coordinates, and where the map is, if the kernel makes it (else 0)."""
     if not isinstance(operand, AddressOperand):
         raise unsupported(instruction)
     fetch = address_of(operands, instruction, operand)
     coordinates = [operands.fetch(instruction, one, "s32") for one in operand.coordinates]
 
-    def read(g: Gang, lane: int) -> tuple[TensorMapModel, tuple[int, ...]]:
-        address = _of(fetch, g, lane)
+    def read(g: Gang, lane: int) -> tuple[TensorMapModel, tuple[int, ...], int]:
+        address, through = _of(fetch, g, lane), 0
         offset = address - PARAMETERS if address >= PARAMETERS else address
         found = g.cta.world.maps.get(offset)
+        own = g.cta.world.made_maps
+        if found is None and own is not None and FIRST <= address < SHARED:
+            found, through = own.seen(g, lane, address), address
         if found is None:
             raise Stopped("form", f"no tensor map lies at {address:#x}")
         at = tuple(_of(one, g, lane) for one in coordinates)
         if at[0] * found.bits % 128:
             raise Stopped("alignment", f"the innermost index {at[0]} of a tensor map is no multiple of 16 bytes")
-        return found, at
+        return found, at, through
 
     return read
 
@@ -204,14 +217,14 @@ def _tensor_load(operands: Operands, instruction: PtxInstruction) -> Step:
 
     def step(g: Gang) -> None:
         for lane in g.lanes().tolist():
-            tensor, coordinates = described(g, lane)
+            tensor, coordinates, through = described(g, lane)
             cta, address = shared_of(g, _of(to, g, lane))
             home, signal = shared_of(g, _of(at, g, lane))
             targets = [cta] if several is None else _in_mask(g, _of(several, g, lane))
             for one in targets:
                 told = home if several is None else one if group == 1 else _of_pair(one, home)
                 write = _loading(one, tensor, coordinates, address)
-                begin_load(g, lane, one, address, told, signal, tensor.extent, tensor.bytes, place, write)
+                begin_load(g, lane, one, address, told, signal, tensor.extent, tensor.bytes, place, write, through)
 
     return step
 
@@ -247,6 +260,7 @@ def begin_load(
     size: int,
     place: InstructionPlace,
     write: Callable[[], None],
+    through: int = 0,
 ) -> None:
     """A load of `extent` bytes of shared memory is on its way, and counts `size` bytes on an mbarrier of `told`."""
     warp = int(g.warps[lane])
@@ -260,7 +274,7 @@ def begin_load(
     for other in cta.barriers.objects:
         if address - 8 < other < address + extent:
             raise Stopped("mbarrier", f"a copy to the mbarrier at {other:#x}")
-    cta.copies.loads.append(Load(barrier, size, write, place))
+    cta.copies.loads.append(Load(barrier, size, write, place, through))
 
 
 def _tensor_store(operands: Operands, instruction: PtxInstruction, reduction: str) -> Step:
@@ -271,11 +285,12 @@ def _tensor_store(operands: Operands, instruction: PtxInstruction, reduction: st
 
     def step(g: Gang) -> None:
         for lane in g.lanes().tolist():
-            tensor, coordinates = described(g, lane)
+            tensor, coordinates, through = described(g, lane)
             cta, address = shared_of(g, _of(come, g, lane))
             if address % 128:
                 raise Stopped("alignment", f"a tensor copy from shared address {address:#x}, no multiple of 128")
-            _begin(g, lane, cta, address, tensor.extent, place, _storing(cta, tensor, coordinates, address, reduction))
+            write = _storing(cta, tensor, coordinates, address, reduction)
+            _begin(g, lane, cta, address, tensor.extent, place, write, through)
 
     return step
 
@@ -304,6 +319,7 @@ def _begin(
     extent: int,
     place: InstructionPlace,
     read: Callable[[], Callable[[], None]],
+    through: int = 0,
 ) -> None:
     """A store of `extent` bytes of shared memory is on its way."""
     if address + extent > len(cta.shared):
@@ -312,7 +328,7 @@ def _begin(
         )
     at = slice(address, address + extent)
     noted(g, cta.shadow.begin_alone(at, int(g.warps[lane]), lane % WARP), place)
-    g.cta.copies.stores.setdefault(g.first + lane, Thread()).open.append(Store(read, at, cta, place))
+    g.cta.copies.stores.setdefault(g.first + lane, Thread()).open.append(Store(read, at, cta, place, through))
 
 
 # ---------------------------------------------------------------- plain bytes

@@ -26,6 +26,8 @@ RULES: dict[str, str] = {
     "cluster-launch": "a request to cancel a cluster, or its answer, that the ISA leaves undefined",
     "deadlock": "threads that wait for each other for ever",
     "endless": "more is executed than a launch of this size should need",
+    "tensor-map": "a tensor map that is written under a copy, or used before it is released and acquired",
+    "trap": "a trap that threads come to",
     "leftover": "copies or multiplies that nobody waits for at the end",
     "form": "operands that an instruction cannot have",
 }

@@ -16,6 +16,7 @@ from twill.codegen.verify.ptx.cluster_exit import check_exits
 from twill.codegen.verify.ptx.code import Code
 from twill.codegen.verify.ptx.copies import Copies
 from twill.codegen.verify.ptx.findings import PtxFinding, PtxFindings
+from twill.codegen.verify.ptx.made_maps import AcquiredMaps
 from twill.codegen.verify.ptx.memory import GlobalMemory
 from twill.codegen.verify.ptx.order import Clocks, Shadow
 from twill.codegen.verify.ptx.tcgen05_allocation import check_end
@@ -23,6 +24,7 @@ from twill.codegen.verify.ptx.tcgen05_memory import TensorMemory
 from twill.codegen.verify.ptx.tcgen05_registers import TensorMoves
 from twill.codegen.verify.ptx.threads import GANG, WARP, Array, Cta, Gang, Index, Strand, World
 from twill.codegen.verify.ptx.units.tensor_map import TensorMapModel
+from twill.codegen.verify.ptx.units.tensor_map_bytes import encoded
 from twill.codegen.verify.ptx.wgmma_in_flight import MmasInFlight
 from twill.ptx.program import InstructionPlace, PtxModule
 
@@ -146,6 +148,7 @@ def _parameters(code: Code, launch: PtxLaunch, addresses: Mapping[str, int]) -> 
                 start, argument.dtype, argument.dims, argument.strides, argument.box, swizzle=argument.swizzle,
                 fill=argument.fill,
             )  # fmt: skip
+            made[at : at + parameter.size] = encoded(maps[at])
             continue
         value = addresses[argument.tensor] + argument.offset if isinstance(argument, PointerArgument) else argument
         dtype = np.dtype(f"f{parameter.size}" if isinstance(value, float) else f"u{parameter.size}")
@@ -162,6 +165,8 @@ def _world(
     clocks = Clocks(warps * len(indices), tensor)
     world = World(memory, clocks, findings, ClusterBarrier(set(range(warps * len(indices)))), launch.grid)
     world.scattered_budgets = launch.scattered_budgets
+    if any(instruction.name == "tensormap" for instruction in code.function.instructions):
+        world.made_maps = AcquiredMaps()
     size = -(-(code.layout.dynamic + launch.shared) // 16) * 16
     registers = launch.registers or code.function.limit or min(MOST, REGISTERS // launch.threads) // GRANULE * GRANULE
     for rank, index in enumerate(indices):

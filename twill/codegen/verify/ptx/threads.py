@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from twill.codegen.verify.ptx.code import Code
     from twill.codegen.verify.ptx.copies import Copies
     from twill.codegen.verify.ptx.findings import PtxFindings
+    from twill.codegen.verify.ptx.made_maps import AcquiredMaps
     from twill.codegen.verify.ptx.memory import GlobalMemory
     from twill.codegen.verify.ptx.order import Clocks, Shadow
     from twill.codegen.verify.ptx.tcgen05_memory import TensorMemory
@@ -65,7 +66,8 @@ class World:
     """What CTAs that run together share. progress: counts what happens that others may wait for. visited: blocks of
     code that some lane came to; CTAs that run one after the other share it. multiplies: of each warp, `tcgen05.mma`s in
     flight; commits: that have not arrived. scattered_budgets: see `PtxLaunch`. pending: clusters that have not started,
-    the indices of their CTAs; answers: to the next requests to cancel one; refused: one was answered that none was."""
+    the indices of their CTAs; answers: to the next requests to cancel one; refused: one was answered that none was.
+    made_maps: what is known of tensor maps that the kernel makes, if it makes some."""
 
     memory: GlobalMemory
     clocks: Clocks
@@ -84,6 +86,7 @@ class World:
     pending: list[Sequence[Index]] = field(default_factory=list)
     answers: list[int] = field(default_factory=list)
     refused: bool = False
+    made_maps: AcquiredMaps | None = None
 
 
 @dataclass

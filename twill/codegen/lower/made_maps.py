@@ -1,0 +1,106 @@
+"""Tensor maps that a warp group makes: those of tiles whose tensor only the numbers of a walk say.
+
+A walk comes by one tensor many times: the tiles of a problem are visited one after the other. So the maps are made in
+front of an instance only where the numbers that they are made of (counters of the walk, grid indices) are others than
+in front of the instance before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+from twill.codegen.lower.memory import SharedMemoryPlan
+from twill.codegen.lower.scalars import ScalarTable
+from twill.codegen.lower.walk import walk_of
+from twill.codegen.warp.expression import Apply, Expr, Local, Lookup, Number, NumPrograms, ProgramId, Symbol
+from twill.codegen.warp.program import BulkWait, CountReuse, If, MakeMap, Settle, Stmt, TensorMapSpec
+from twill.codegen.warp.resources import MAP_BYTES
+
+
+@dataclass
+class MadeMaps:
+    """Those of one warp group. known: each map with the statement that makes it, by what it is made of. where: what
+    must hold for that. cursors: of the rings that are filled through them."""
+
+    memory: SharedMemoryPlan
+    scalars: ScalarTable
+    known: dict[TensorMapSpec, tuple[TensorMapSpec, MakeMap]] = field(default_factory=dict)
+    cursors: dict[int, None] = field(default_factory=dict)
+    where: dict[int, Expr] = field(default_factory=dict)
+    scratch: int | None = None
+    stores: bool = False
+
+    def of(self, seen: TensorMapSpec, line: int, cursor: int | None = None, where: Expr | None = None) -> TensorMapSpec:
+        """The map of a tensor that is seen so. cursor: of the ring that is filled through it; None: tiles are stored,
+        if `where` holds."""
+        if cursor is not None:
+            self.cursors[cursor] = None
+        if seen not in self.known:
+            if self.scratch is None:
+                self.scratch = self.memory.buffer("tensor map", (MAP_BYTES,), "i8", 1).id
+            nothing = Number(0, "i64")
+            template = replace(
+                seen, sizes=tuple(None for _ in seen.sizes), strides=tuple(nothing for _ in seen.strides),
+                offset=nothing, made=len(self.known) + 1,
+            )  # fmt: skip
+            made = self.memory.map(template)
+            self.known[seen] = made, MakeMap(made.id, self.scratch, seen.sizes, seen.strides, seen.offset, line=line)
+            if where is not None:
+                self.where[made.id] = where
+            self.stores |= cursor is None
+        return self.known[seen][0]
+
+    def statements(self) -> Iterator[Stmt]:
+        """What stands in front of an instance, behind the definitions of its scalars."""
+        if not self.known:
+            return
+        waits = (*(Settle(cursor) for cursor in self.cursors), *([BulkWait(0, read=False)] if self.stores else []))
+        makes = (self.guarded(stmt) for _, stmt in self.known.values())
+        stmts = (*waits, *makes)
+        values = self.leaves(expr for _, stmt in self.known.values() for expr in expressions(stmt))
+        if values is None:
+            yield from stmts
+            return
+        alike = self.scalars.fresh("same_tensors")
+        yield CountReuse(alike, values)
+        first = Apply("compare", (Local(alike), Number(0)), "i1", (("predicate", "eq"), ("signed", 1)))
+        yield If(first, stmts)
+
+    def guarded(self, stmt: MakeMap) -> Stmt:
+        """The statement, where what it needs holds."""
+        where = self.where.get(stmt.map)
+        return stmt if where is None else If(where, (stmt,), line=stmt.line)
+
+    def leaves(self, exprs: Iterable[Expr]) -> tuple[Expr, ...] | None:
+        """The numbers of the walk, and grid indices, that decide what the expressions are; None if others do, too."""
+        visited = {local.name for local in walk_of(self.scalars.program).visited}
+        defined = {let.name: let.value for let in self.scalars.lets.values()}
+        found: dict[Expr, None] = {}
+        pending, seen = list(exprs), set[Expr]()
+        while pending:
+            expr = pending.pop()
+            if expr in seen:
+                continue
+            seen.add(expr)
+            match expr:
+                case Number() | Symbol() | NumPrograms():
+                    continue
+                case Apply():
+                    pending += expr.operands
+                case Lookup():
+                    pending += [expr.index, *([] if expr.condition is None else [expr.condition])]
+                case Local(name) if name in defined:
+                    pending.append(defined[name])
+                case Local(name, "i32") if name in visited:
+                    found[expr] = None
+                case ProgramId():
+                    found[expr] = None
+                case _:
+                    return None
+        return tuple(sorted(found, key=repr))
+
+
+def expressions(stmt: MakeMap) -> tuple[Expr, ...]:
+    """What a map is made of."""
+    return (*(size for size in stmt.sizes if size is not None), *stmt.strides, stmt.offset)

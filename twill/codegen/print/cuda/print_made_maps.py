@@ -1,0 +1,80 @@
+"""Tensor maps that a warp group makes, in memory of its CTA behind the zeros of the workspace.
+
+The launcher's template has the element type, the boxes and the swizzle. One thread copies it to shared memory, replaces
+where the tensor begins, its sizes and strides there, copies it to the CTA's place, and makes the copies that follow see
+it (PTX ISA, "fence", .proxy.tensormap).
+"""
+
+from __future__ import annotations
+
+from twill.codegen.print.cuda.context import PrintContext
+from twill.codegen.print.cuda.elements import BYTES
+from twill.codegen.print.cuda.shared import BARRIER_BYTES
+from twill.codegen.warp.expression import PerGroup
+from twill.codegen.warp.program import MakeMap, Settle, WarpProgram
+from twill.codegen.warp.resources import MAP_BYTES
+from twill.manifest.document import MAPS_AT, NOTHING_AT
+
+_LONGEST = 40  # bits: a stride is below 2^40 bytes (CUDA driver API, cuTensorMapEncodeTiled)
+_ENDLESS = "0x7fffffff"  # elements along an axis that the kernel does not bound: coordinates have 31 bits
+
+
+def map_name(number: int, program: WarpProgram) -> str:
+    """C of a pointer to a tensor map."""
+    return f"made_map{number}" if program.maps[number].made else f"&map{number}"
+
+
+def declare_made_maps(groups: tuple[int, ...], ctx: PrintContext) -> None:
+    """Where the maps of a role's warp groups are."""
+    own = ctx.program.own_maps
+    for number in sorted({number for group, number in own if group in groups}):
+        place = ctx.expression(PerGroup(tuple(own.index((group, number)) for group in groups)))
+        at = f"{MAPS_AT} + ((u64)blockIdx.x * {len(own)} + {place}) * {MAP_BYTES}"
+        ctx.out.line(f"TensorMap* const made_map{number} = (TensorMap*)((char*)claims + {at});")
+
+
+def print_make_map(stmt: MakeMap, ctx: PrintContext) -> None:
+    """By one thread, from the template to the fence."""
+    meant, out = ctx.program.maps[stmt.map], ctx.out
+    size, rank = BYTES[meant.element], len(stmt.sizes)
+    with out.block("" if ctx.group.issuer else "if (leader)"):
+        out.line(f"const u32 made = smem + {ctx.shared.buffers[stmt.scratch]};")
+        out.line(f"map_from_template(made, &map{stmt.map});")
+        for axis, stride in enumerate(stmt.strides[:-1]):
+            out.line(f"const u64 stride{axis} = (u64)({ctx.expression(stride)}) * {size};")
+            out.line(f"if (stride{axis} >> {_LONGEST}) __trap();  // negative, or too long for a tensor map")
+        bounded = [axis for axis, one in enumerate(stmt.sizes) if one is not None]
+        for axis, extent in enumerate(stmt.sizes):
+            if extent is not None:
+                out.line(f"const i64 size{axis} = {ctx.expression(extent)};")
+        start = f"(u64)({ctx.arguments[meant.argument]} + {ctx.expression(stmt.offset)})"
+        if bounded:
+            empty = " || ".join(f"size{axis} < 1" for axis in bounded)
+            start = f"{empty} ? (u64)claims + {NOTHING_AT} : {start}"
+        out.line(f"map_address(made, {start});")
+        for axis in range(rank):
+            across = rank - 1 - axis  # innermost first, as the hardware counts
+            out.line(f"map_size<{across}>(made, {_extent(axis, axis in bounded, rank)});")
+            if across:
+                out.line(f"map_stride<{across - 1}>(made, stride{axis});")
+        out.line(f"map_to_memory(made_map{stmt.map}, made);")
+        out.line("map_release();")
+        out.line(f"map_acquire(made_map{stmt.map});")
+
+
+def _extent(axis: int, bounded: bool, rank: int) -> str:
+    """C of a size. One that is not bounded, times its stride, stays within what addresses can be."""
+    if bounded:
+        return f"(u32)max(size{axis}, (i64)1)"
+    if axis == rank - 1:
+        return _ENDLESS
+    return f"(u32)min((u64){_ENDLESS}, (1ull << {_LONGEST}) / max(stride{axis}, 1ull))"
+
+
+def print_settle(stmt: Settle, ctx: PrintContext) -> None:
+    """By the thread that fills the ring: slot by slot, for as many as it has filled."""
+    cursor, ring = ctx.cursors[stmt.cursor], ctx.aref(stmt.cursor)
+    head = f"for (u32 slot = 0; slot < {ring.depth}; ++slot)"
+    with ctx.out.block(head if ctx.group.issuer else f"if (leader) {head}"):
+        full = f"smem + {ctx.shared.full[ring.id]} + slot * {BARRIER_BYTES}"
+        ctx.out.line(f"mbar_wait({full}, {cursor}.parity ^ (slot >= {cursor}.slot));  // of its last filling, if any")
