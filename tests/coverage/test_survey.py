@@ -243,6 +243,8 @@ def test_reasons_have_no_names_and_numbers_and_the_most_frequent_is_first() -> N
     assert reason_of(KeyError("x")) == "internal error: KeyError"
     retained = UnsupportedOperation("an early `return` of tl.inline_asm_elementwise")
     assert reason_of(retained) == retained.message
+    missing = KernelDoesNotCompile("importing the file raised ModuleNotFoundError: No module named 'a_package.of_2'")
+    assert reason_of(missing) == "No module named 'a_package.of_2'"
 
 
 def test_an_import_that_takes_too_long_takes_no_other_file_with_it(

@@ -42,10 +42,12 @@ class AttemptOutcome(BaseModel):
 
 
 def reason_of(error: BaseException) -> str:
-    """What kind of refusal it is: its message without names, numbers and paths."""
+    """What kind of refusal it is: its message without names, numbers and paths (but a package that is missing is named)."""
     if not isinstance(error, TwillError):
         return f"internal error: {type(error).__name__}"
     first = error.message.split("\n")[0]
+    if missing := re.search(r"No module named '[^']*'", first):
+        return missing.group()
     text = re.sub(r"`(?!(?:if|while|return|for)`)[^`]*`|\"[^\"]*\"|'[^']*'", "...", first)
     text = re.sub(r"\(/[^)]*\)", "(...)", text)
     text = re.sub(r"(?<!tl\.)\b(?:[A-Za-z]+\d\w*|\w*_\w*)\b|(?<!\w)\d[\d,.]*", "#", text)
