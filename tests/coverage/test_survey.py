@@ -258,6 +258,18 @@ def test_an_import_that_takes_too_long_takes_no_other_file_with_it(
     assert "more than 3 seconds" in next(one.message for one in outcomes if one.file.endswith("aaa.py"))
 
 
+def test_a_package_that_can_be_imported_only_once_is_read_whole(
+    kernel_file: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    once = "import sys\n\nassert not hasattr(sys, 'registered'), 'registered twice'\nsys.registered = True\n"
+    kernel = "\n@triton.jit\ndef {}(x):\n    tl.store(x + SIZE, 1)\n"
+    for name in ("first", "second"):
+        kernel_file("from . import SIZE\n" + kernel.format(name), name=f"{name}.py")
+    (tmp_path / "__init__.py").write_text(once + "SIZE = __import__('triton').language.constexpr(4)\n")
+    outcomes = run(capsys, str(tmp_path))
+    assert {one.kernel: one.stage for one in outcomes} == {"first": "extracted", "second": "extracted"}
+
+
 def test_patience_is_the_limit_and_four_solves() -> None:
     assert Asked(emit=30.0, limit=60.0).patience() == 180.0
 

@@ -21,7 +21,7 @@ from twill.coverage.attempt import Asked, apart, attempt
 from twill.coverage.kernels import FoundKernel, kernels_of
 from twill.coverage.outcome import AttemptOutcome, reason_of
 from twill.exc import TwillError
-from twill.kernel.importing import load
+from twill.kernel.importing import let_packages_stay, load
 
 IMPORTS = 5  # limits that an import may take: the first of a package imports all of it
 ROOMS = ("twill.codegen.emission", "twill.machine.file", "twill.solve.pipeline")
@@ -37,6 +37,7 @@ def main() -> None:
     for stream in (1, 2):
         os.dup2(nowhere, stream)  # whatever prints is no answer
     asked = Asked(**json.loads(sys.stdin.readline()))
+    let_packages_stay()
     for room in ROOMS:  # once, and not in every child
         importlib.import_module(room)
     for line in sys.stdin:

@@ -19,6 +19,7 @@ import linecache
 import sys
 import traceback
 from collections.abc import Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType, ModuleType
@@ -33,6 +34,7 @@ from twill.kernel.launches import not_launched
 from twill.kernel.modules import is_installed, module_of
 
 DEEPEST = 16  # wrappers around a kernel
+_PACKAGES_STAY = ContextVar("packages stay imported", default=False)
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,15 @@ class KernelFile:
     functions: Mapping[str, JITFunction]
     kernels: tuple[str, ...]
     wrapped: Mapping[str, Any]
+
+
+def let_packages_stay() -> None:
+    """From now on a user's packages stay imported, as installed ones do: for a process that imports many files of one.
+
+    A package that registers something where nothing may be registered twice (operators of PyTorch) can be imported only
+    once. A file of it that changes afterwards is not imported again.
+    """
+    _PACKAGES_STAY.set(True)
 
 
 def load(file: str) -> KernelFile:
@@ -74,7 +85,7 @@ def _load(file: str, path: str, source: bytes) -> KernelFile:
     package, directory = module_of(path)
     name = package or f"_twill_kernel_{hashlib.sha256(path.encode() + source).hexdigest()[:16]}"
     with _private_import(name, directory):
-        if not is_installed(path):
+        if not _stays(path, packaged=bool(package)):
             sys.modules.pop(name, None)  # it may have been another text
         module = sys.modules.get(name) or _import(file, path, name, source, packaged=bool(package))
     wrapped = {
@@ -183,7 +194,12 @@ def _is_private(candidate: ModuleType, name: str, known_as: str, directory: str)
     twice.
     """
     origin = getattr(candidate, "__file__", None) or ""
-    return not is_installed(origin) and (known_as == name or origin.startswith(directory + "/"))
+    packaged = "." in known_as or hasattr(candidate, "__path__")
+    return not _stays(origin, packaged=packaged) and (known_as == name or origin.startswith(directory + "/"))
+
+
+def _stays(path: str, *, packaged: bool) -> bool:
+    return is_installed(path) or (packaged and _PACKAGES_STAY.get())
 
 
 def _lines(path: str, error: BaseException) -> list[int]:
