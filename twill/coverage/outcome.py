@@ -42,7 +42,7 @@ class AttemptOutcome(BaseModel):
 
 
 def reason_of(error: BaseException) -> str:
-    """What kind of refusal it is: its message without names, numbers and paths (but a package that is missing is named)."""
+    """What kind of refusal it is: its message without names, numbers and paths; a missing package is named."""
     if not isinstance(error, TwillError):
         return f"internal error: {type(error).__name__}"
     first = error.message.split("\n")[0]
