@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import textwrap
@@ -41,10 +42,18 @@ def pytest_configure() -> None:
     os.environ.pop("TWILL_SERVER", None)
     os.environ.pop("TWILL_TOKEN", None)
     run_cache.begin()
+    gc.disable()  # until all tests are there: what is made until then stays
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests are looked through no more for what may go."""
+    gc.enable()
+    gc.freeze()
 
 
 def pytest_unconfigure() -> None:
     """What processes of the run shared goes."""
+    gc.unfreeze()
     run_cache.end()
 
 
@@ -60,8 +69,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def builds() -> None:
-    """Processes of a run share what NVRTC makes."""
+    """Processes of a run share what NVRTC and Triton make."""
     run_cache.share_builds()
+    run_cache.share_modules()
 
 
 @pytest.fixture(autouse=True, scope="session")

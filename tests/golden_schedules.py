@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -70,13 +69,11 @@ BLACKWELL_ALONE = ("gemm_mxfp8", "gemm_nvfp4")
 """Examples with products that Hopper does not have."""
 
 
-def examples() -> Iterator[Example]:
+@cache
+def examples() -> tuple[Example, ...]:
     """All of them that Hopper has."""
-    for path in sorted((ROOT / "examples").glob("*.py")):
-        if path.stem in BLACKWELL_ALONE:
-            continue
-        for spec in list_specializations(str(path)):
-            yield Example(f"examples/{path.name}", spec)
+    paths = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.stem not in BLACKWELL_ALONE]
+    return tuple(Example(f"examples/{path.name}", spec) for path in paths for spec in list_specializations(str(path)))
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What one process of a test run made, for the other processes of the same run: kernels that were read, builds.
+"""What one process of a test run made, for the other processes of the same run: kernels that were read or compiled.
 
 Nothing outlives the run, so nothing that is taken from here was made by other code.
 """
@@ -13,9 +13,13 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from twill.kernel.specialization import Specialization
 
 T = TypeVar("T")
+ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "TWILL_TEST_RUN"  # the variable that names it
 
 
@@ -44,6 +48,23 @@ def once(name: str, make: Callable[[], T]) -> T:
     partial.write_bytes(pickle.dumps(made))
     partial.replace(path)
     return made
+
+
+def share_modules() -> None:
+    """Triton's module of a kernel of the repository, whose files stay as they are, is made once."""
+    from twill.kernel import ttir
+    from twill.tile.translate import translate
+
+    compile_kernel = ttir.ttir
+
+    def shared(spec: Specialization) -> str:
+        path = Path(spec.file).resolve()
+        if not path.is_relative_to(ROOT):
+            return compile_kernel(spec)
+        asked = hashlib.sha256(repr((spec, str(path))).encode()).hexdigest()
+        return once(f"ttir-{asked}", lambda: compile_kernel(spec))
+
+    translate.ttir = shared  # type: ignore[attr-defined]
 
 
 def share_builds() -> None:

@@ -20,7 +20,9 @@ Division of integers truncates towards zero and the remainder has the sign of th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,16 @@ class Apply:
     operands: tuple[Expr, ...]
     element: str
     attributes: tuple[tuple[str, int | float | str | tuple[int, ...]], ...] = ()
+
+    @cached_property
+    def named(self) -> Mapping[str, int | float | str | tuple[int, ...]]:
+        """The attributes by name."""
+        return dict(self.attributes)
+
+    @cached_property
+    def unsigned(self) -> bool:
+        """Whether it or an operand is a number modulo 2^32."""
+        return "u32" in (self.element, *(operand.element for operand in self.operands))
 
 
 @dataclass(frozen=True)

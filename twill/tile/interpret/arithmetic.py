@@ -28,7 +28,8 @@ def _flushed(values: Array) -> Array:
     array = np.asarray(values)
     if array.dtype != np.float32:
         return array
-    return np.where(np.abs(array) < _TINY, np.copysign(np.float32(0), array), array)
+    small = np.abs(array) < _TINY
+    return np.where(small, np.copysign(np.float32(0), array), array) if small.any() else array
 
 
 def _math(function: Callable[[Array], Array]) -> Callable[[Array], Array]:

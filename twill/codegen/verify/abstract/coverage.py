@@ -90,6 +90,8 @@ class _Search:
         self.widest = max((axis.extent for axis in axes), default=1)
         self.base = {name: problem.unit(name) for name in problem.units}
         self.seen: dict[tuple[int, ...], Trips | None] = {}
+        self.cases: dict[tuple[int, ...], Case] = {}
+        self.plain = replace(problem, tables={}) if problem.tables else None
         self.sayings: dict[tuple[int, ...], set[tuple[object, bool]]] = {}
         self.made: set[tuple[int, ...]] = set()
         least = self._instances(self.base)
@@ -137,7 +139,7 @@ class _Search:
         """What the conditions of a launch say."""
         key = tuple(sizes[name] for name in self.base)
         if key not in self.sayings:
-            self.sayings[key] = said(self._guard_goals(self.problem.case(sizes))) if self.trips(sizes) else set()
+            self.sayings[key] = said(self._guard_goals(self.case(sizes))) if self.trips(sizes) else set()
         return self.sayings[key]
 
     def trips(self, sizes: Mapping[str, int]) -> Trips | None:
@@ -146,20 +148,27 @@ class _Search:
         if key not in self.seen:
             few = self._instances(sizes) <= max(MOST_INSTANCES * self.goal.ctas, self.fewest)
             try:
-                case = self.problem.case(sizes) if few else None
+                case = self.case(sizes) if few else None
                 self.seen[key] = trips_of(self.program, case.grid, self.scalars(case)) if case is not None else None
             except ZeroStep:
                 self.seen[key] = None
         return self.seen[key]
 
+    def case(self, sizes: Mapping[str, int]) -> Case:
+        """What a launch at these sizes is."""
+        key = tuple(sizes[name] for name in self.base)
+        if key not in self.cases:
+            self.cases[key] = self.problem.case(sizes)
+        return self.cases[key]
+
     def _instances(self, sizes: Mapping[str, int]) -> int:
         """Program instances of a launch; where programs walk, visits, as far as they are worth counting."""
-        case = replace(self.problem, tables={}).case(sizes)
+        case = self.case(sizes) if self.plain is None else self.plain.case(sizes)
         if self.program.walk is None:
             return math.prod(case.grid)
         if any(math.prod(case.shapes[name]) > MOST_NUMBERS for name in self.problem.tables):
             return LARGEST
-        case = self.problem.case(sizes)
+        case = self.case(sizes)
         visits = islice(walked_at(self.program, case.grid, self.scalars(case)), CONSTANT_INSTANCES + 1)
         return sum(1 for _ in visits)
 
@@ -179,7 +188,7 @@ class _Search:
         if not trips or key in self.made or self.longest(sizes) > longest:
             return None
         self.made.add(key)
-        case = self.problem.case(sizes)
+        case = self.case(sizes)
         scouted = scouts(self.program, case.grid, self.scalars(case))
         if touches_outside(self.program, case, scouted):
             return None

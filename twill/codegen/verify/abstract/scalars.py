@@ -44,6 +44,10 @@ def no_element(fragment: int) -> Scalar:
 
 def evaluate(expr: Expr, scope: EvaluationScope) -> Scalar:
     """The number: a Python int for integers of 32 and 64 bits, else a NumPy scalar. KeyError: an unknown name."""
+    if isinstance(expr, Apply):
+        return _apply(expr, scope)
+    if isinstance(expr, Local):
+        return scope.names[expr.name]
     match expr:
         case Number(value, element):
             return value if element in _INTEGERS else rounded(value, element)[()]
@@ -54,14 +58,10 @@ def evaluate(expr: Expr, scope: EvaluationScope) -> Scalar:
             return scope.index[axis]
         case NumPrograms(axis):
             return scope.grid[axis]
-        case Local(name):
-            return scope.names[name]
         case CtaNumber(of):
             return scope.cta[of]
         case Element(fragment):
             return scope.element(fragment)
-        case Apply():
-            return _apply(expr, scope)
         case Lookup(argument, index, element, condition, pad):
             touched = condition is None or bool(evaluate(condition, scope))
             if scope.tensors is None:
@@ -90,22 +90,24 @@ _INTEGER: dict[str, Callable[[int, int], int]] = {
 
 def _apply(expr: Apply, scope: EvaluationScope) -> Scalar:
     operands = [evaluate(operand, scope) for operand in expr.operands]
-    if "u32" in (expr.element, *(operand.element for operand in expr.operands)):
+    if expr.unsigned:
         return _unsigned(expr, operands)
-    known = of_integers(expr.kind, operands, expr.element, dict(expr.attributes))
+    known = of_integers(expr.kind, operands, expr.element, expr.named)
     if known is not None:
         return known
     sources = [operand.element for operand in expr.operands]
     arrays = [rounded(operand, source) for operand, source in zip(operands, sources, strict=True)]
-    value = apply(expr.kind, arrays, expr.element, dict(expr.attributes), sources)[()]
+    value = apply(expr.kind, arrays, expr.element, expr.named, sources)[()]
     return int(value) if expr.element in ("i32", "i64") else value
 
 
 def of_integers(kind: str, operands: Sequence[Scalar], element: str, attributes: Mapping[str, Any]) -> int | None:
     """The result of an operation on two signed Python integers, as its type holds it; None: it is none of these."""
-    if len(operands) != 2 or not all(type(operand) is int for operand in operands) or not attributes.get("signed", 1):
+    if len(operands) != 2:
         return None
     left, right = operands
+    if type(left) is not int or type(right) is not int or not attributes.get("signed", 1):
+        return None
     if kind == "compare":
         return _COMPARE[str(attributes["predicate"])](left, right)
     if element not in ("i32", "i64"):
@@ -127,7 +129,7 @@ def _unsigned(expr: Apply, operands: list[Scalar]) -> int:
         case "cast", [found]:
             pass
         case "compare", [left, right]:
-            return int(_COMPARE[str(dict(expr.attributes)["predicate"])](left, right))
+            return int(_COMPARE[str(expr.named["predicate"])](left, right))
         case "div", [left, right]:
             found = left // right if right else -1
         case "rem", [left, right]:

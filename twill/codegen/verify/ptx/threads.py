@@ -161,12 +161,12 @@ class Gang:
     def of_lanes(self, value: Array, lanes: Array) -> Array:
         """A value for these lanes."""
         if len(value) == 1:
-            return np.broadcast_to(value, (len(lanes),))
+            return value.repeat(len(lanes))
         return value if len(lanes) == self.size else value[lanes]
 
     def full(self, value: Array) -> Array:
         """A value for every lane of the gang."""
-        return np.broadcast_to(value, (self.size,)) if len(value) == 1 else value
+        return value.repeat(self.size) if len(value) == 1 else value
 
     def warps_of(self, lanes: Array) -> list[int]:
         """Warps that have some of these lanes (a mask)."""
