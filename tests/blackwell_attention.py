@@ -102,7 +102,8 @@ def main() -> int:
         try:
             schedule(one)
         except (exc.ScheduleMismatch, exc.MalformedSchedule):
-            found = solve(kernel(one).graph, machine(), SolveOptions(budget=240.0, fuse=False))
+            options = SolveOptions(budget=600.0, fuse=False, whole_exponentials=not one.conditional)
+            found = solve(kernel(one).graph, machine(), options)
             assert isinstance(found, Schedule)
             one.path.write_text(found.canonical() + "\n", encoding="utf-8")
             print(f"{one.name}: I = {found.ii}, {found.solve_seconds:.0f} s", flush=True)

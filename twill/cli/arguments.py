@@ -124,7 +124,7 @@ def add_compare(commands: Commands) -> None:
     one.add_argument("--json", action="store_true", help="the comparison as a document, nothing else")
     one.set_defaults(
         command=compare.compare, strategy="joint", pin=(), ii=None, resource_limit=0, solver="z3", no_margin=False,
-        columns=False,
+        columns=False, whole_exponentials=True, cluster=1,
     )  # fmt: skip
 
 
@@ -169,9 +169,7 @@ def add_emit(commands: Commands) -> None:
         nargs=0,
         help="list the passes over tile programs and warp programs, in order, and end",
     )
-    one.add_argument(
-        "--cluster", metavar="N", type=int, choices=(1, 2), default=1, help="CTAs that work together: 1 or 2 (1)"
-    )
+    one.set_defaults(cluster=None)  # chosen
     given = one.add_mutually_exclusive_group()
     given.add_argument("--schedule", metavar="FILE", help="a schedule document instead of a solve")
     text = "a warp program as --ir prints it: check it and print its CUDA"

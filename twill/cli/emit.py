@@ -6,12 +6,15 @@ import argparse
 import sys
 from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from twill.cli import codes
 
+CTAS = 2  # of a pair
+Made = TypeVar("Made")
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from twill.codegen.emission import Extracted
     from twill.codegen.emit import Emission
@@ -35,6 +38,7 @@ def emit(arguments: Namespace) -> int:
     from twill import exc
     from twill.cli.output import refuse_directory
     from twill.cli.solve import say_promises
+    from twill.cli.target_tiles import fitting
     from twill.codegen.targets.base import target_of
     from twill.machine.file import load_machine
     from twill.tile.text import program_text
@@ -50,12 +54,12 @@ def emit(arguments: Namespace) -> int:
     if arguments.out is not None:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
-    target = target_of(machine)
+    target_of(machine)
     kernel = extracted_as(arguments, conditional=arguments.language == "cuda")
     if arguments.dump_after in kernel.behind:
         sys.stdout.write(program_text(kernel.behind[arguments.dump_after]))
         return codes.SOLVED
-    target.refuse(kernel.graph)
+    kernel, arguments = fitting(kernel, machine, arguments)
     say_promises(kernel.program)
     if arguments.from_ir is not None:
         sys.stdout.write(printed(kernel, machine, Path(arguments.from_ir)))
@@ -131,17 +135,49 @@ def run_on_cpu(emission: Emission, kernel: Extracted) -> str:
 def emitted(
     kernel: Extracted, machine: Machine, arguments: Namespace, record: Recorder = lambda attempt: None
 ) -> Emission:
-    """Emitted with the schedule that was given, or solved now. record: gets what became of each candidate."""
+    """Emitted with the schedule that was given, or solved now; in pairs of CTAs if nobody said and they have less I.
+    record: gets what became of each candidate."""
     from twill.codegen.emission import emit_scheduled, emit_solved
     from twill.codegen.room import within
     from twill.solve.shared_budget import SharedBudget
 
-    asked = (say_more, arguments.cluster, record)
     if arguments.schedule is not None:
-        return emit_scheduled(kernel, machine, given(arguments), *asked)
+        schedule = given(arguments)
+        cluster = arguments.cluster or (CTAS if schedule.cooperation.pair else 1)
+        return emit_scheduled(kernel, machine, schedule, say_more, cluster, record)
+
     budget = SharedBudget(arguments.budget)
-    solve = within(SOLVES * arguments.budget, lambda graph, on: solved(graph, on, arguments, budget))
-    return emit_solved(kernel, machine, solve, *asked)
+
+    def make(asked: Namespace) -> Emission:
+        solve = within(SOLVES * arguments.budget, lambda graph, on: solved(graph, on, asked, budget))
+        return emit_solved(kernel, machine, solve, say_more, asked.cluster, record)
+
+    return in_pairs(kernel, machine, arguments, make)
+
+
+def in_pairs(kernel: Extracted, machine: Machine, arguments: Namespace, make: Callable[[Namespace], Made]) -> Made:
+    """What `make` makes with as many CTAs a product as was asked for; if nobody said, with two where they have less I
+    and it does not refuse them."""
+    from twill import exc
+
+    alone, paired = (Namespace(**{**vars(arguments), "cluster": n}) for n in (arguments.cluster or 1, CTAS))
+    if arguments.cluster is None and pairs_pay(kernel, machine, alone, paired):
+        try:
+            return make(paired)
+        except (exc.UnsupportedInKernel, exc.CandidateRefused, exc.Infeasible) as refused:
+            say_more(f"no pairs of CTAs: {refused.message}")
+    return make(alone)
+
+
+def pairs_pay(kernel: Extracted, machine: Machine, alone: Namespace, paired: Namespace) -> bool:
+    """Whether the kernel has less I where two CTAs make its products together; not looked at where nothing of a loop
+    could be made so. alone, paired: what is asked for."""
+    from twill.graph.pairs import may_pair
+    from twill.solve.regions import main_region
+
+    if alone.order == "dynamic" or not may_pair(main_region(kernel.graph), machine):
+        return False
+    return solved(kernel.graph, machine, paired).ii < solved(kernel.graph, machine, alone).ii
 
 
 def promised(kernel: Extracted, machine: Machine) -> Iterator[str]:
@@ -188,7 +224,7 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
 
     found = tune_store.found(kernel, machine, arguments)
     sig, const = (*arguments.sig, *found.won.sig), (*arguments.const, *found.won.const)
-    cluster = max(arguments.cluster, found.won.cluster)
+    cluster = max(arguments.cluster or 1, found.won.cluster)
     won = {"sig": sig, "const": const, "schedule": found.schedule, "cluster": cluster, "split": found.won.split}
     again = Namespace(**{**vars(arguments), **won})
     return extracted_as(again), again
@@ -220,18 +256,24 @@ def lowered(kernel: Extracted, machine: Machine, arguments: Namespace) -> str:
     from twill.codegen.lowering import lower
     from twill.codegen.warp.text import text
 
+    seen: dict[str, WarpProgram] = {}
+    attempts: list[Attempt] = []
+
+    def make(asked: Namespace, schedule: Schedule | None = None) -> tuple[Schedule, WarpProgram]:
+        found = schedule or solved(kernel.graph, machine, asked)
+        made = lower(
+            kernel.wired, found, machine, order=kernel.order, cluster=asked.cluster or 1,
+            watch=seen.__setitem__, record=attempts.append,
+        )  # fmt: skip
+        return found, made
+
     if arguments.schedule is None:
         refuse_unlowerable(kernel.wired, machine)
-        schedule = solved(kernel.graph, machine, arguments)
+        schedule, made = in_pairs(kernel, machine, arguments, make)
     else:
         schedule = given(arguments)
         refuse_foreign(schedule, kernel.graph, machine)
-    seen: dict[str, WarpProgram] = {}
-    attempts: list[Attempt] = []
-    made = lower(
-        kernel.wired, schedule, machine, order=kernel.order, cluster=arguments.cluster,
-        watch=seen.__setitem__, record=attempts.append,
-    )  # fmt: skip
+        schedule, made = make(arguments, schedule)
     shown = text(made if arguments.dump_after is None else seen[arguments.dump_after])
     why = (*promised(kernel, machine), *competed(schedule), *tried(attempts), "") if arguments.why else ()
     return (shown if arguments.ir or arguments.dump_after is not None else "") + "\n".join(why)

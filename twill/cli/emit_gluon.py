@@ -30,7 +30,7 @@ def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> 
     from twill.codegen.targets.base import target_of
     from twill.codegen.warp.text import text
 
-    refuse_at_once(kernel.program, arguments.cluster, arguments.order)
+    refuse_at_once(kernel.program, arguments.cluster or 1, arguments.order)
 
     def solve(graph: DependenceGraph, on: Machine) -> Schedule:
         return solved(graph, on, arguments) if arguments.schedule is None else given(arguments)

@@ -164,6 +164,9 @@ def options_of(arguments: Namespace) -> SolveOptions:
     from twill.solve.pipeline import SolveOptions
 
     given = {name: getattr(arguments, name) for name in SOLVING}
+    whole = arguments.whole_exponentials or getattr(arguments, "strict_math", False)
+    whole = whole or getattr(arguments, "language", "cuda") == "gluon"  # which has functions of whole tiles
+    given |= {"whole_exponentials": whole, "cluster": arguments.cluster or 1}
     return SolveOptions(pins=tuple(arguments.pin), margin=not arguments.no_margin, **given)
 
 

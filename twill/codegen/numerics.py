@@ -13,6 +13,7 @@ from twill.codegen.warp.layout import Along
 from twill.codegen.warp.program import (
     DIGITS,
     NORMAL,
+    POLYNOMIAL,
     SUBNORMAL,
     Compute,
     Fragment,
@@ -121,6 +122,14 @@ def _exponential(stmt: Stmt, group: WarpGroup) -> NumericChange | None:
     return NumericChange(stmt.line, "an exponential below 2^-126, of which sums are made, is 0", "absolute 2^-126")
 
 
+def _polynomial(stmt: Stmt, group: WarpGroup) -> NumericChange | None:
+    share = dict(stmt.attributes).get(POLYNOMIAL) if isinstance(stmt, Compute) else None
+    if share is None:
+        return None
+    what = f"{share} of 16 exponentials by a polynomial on the pipes of multiplications and additions"
+    return NumericChange(stmt.line, what, "1.5e-7, of ex2.approx 2^-22 = 2.4e-7")
+
+
 def _parts(stmt: Stmt, group: WarpGroup) -> NumericChange | None:
     if not isinstance(stmt, SumParts):
         return None
@@ -128,4 +137,4 @@ def _parts(stmt: Stmt, group: WarpGroup) -> NumericChange | None:
                   "that of n additions in another order, n 2^-24 of the sum of magnitudes")  # fmt: skip
 
 
-FINDERS: tuple[Finder, ...] = (_rescale, _parts, _partial, _tail, _spread, _reciprocal, _exponential)
+FINDERS: tuple[Finder, ...] = (_rescale, _parts, _partial, _tail, _spread, _reciprocal, _exponential, _polynomial)

@@ -125,12 +125,12 @@ def missing(rejected: exc.CandidateRefused, schedule: Schedule, machine: Machine
 
 
 def beyond(full: exc.SharedMemoryFull, schedule: Schedule, machine: Machine) -> int | None:
-    """Bytes of shared memory that each loop has to leave in addition, so that the rings of all fit: every loop its part
-    of what they need too much. None where there is one loop, whose rings fit as the schedule has them, or none."""
+    """Bytes of shared memory that each loop has to leave in addition, so that the rings of all, and what tiles are
+    stored through, fit: every loop its part of what they need too much. None where no loop has a ring."""
     used: dict[int, int] = {}
     for buffer in schedule.buffers:
         if buffer.space == "shared":
             used[buffer.loop] = used.get(buffer.loop, 0) + buffer.bytes * buffer.depth
-    if len(used) < 2:
+    if not used:
         return None
     return machine.capacity("shared") - max(used.values()) + -(-(full.needed - full.capacity) // len(used))

@@ -24,6 +24,7 @@ from twill.graph.costed import (
     Storage,
 )
 from twill.graph.dependence import DependenceGraph, Edge, Input, Node, Region, Space, Tile
+from twill.graph.pairs import halved
 from twill.graph.price import Price, price_move, price_node
 from twill.graph.tile_size import tensor_bytes, tile_bytes, tile_registers
 from twill.machine.description import Machine
@@ -31,7 +32,7 @@ from twill.machine.description import Machine
 
 def cost(graph: DependenceGraph, region: Region, machine: Machine, cooperation: Cooperation) -> CostedGraph:
     """The costed graph of `region` under `cooperation`. Raises KeyError if the machine lacks a price."""
-    return _Builder(graph, region, machine, cooperation).build()
+    return _Builder(graph, halved(region) if cooperation.pair else region, machine, cooperation).build()
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,9 @@ class _Builder:
         if node.transport is not None and self.cooperation.width > 1:
             node = node.model_copy(update={"transport": "plain"})
         parts = 1 if node.mma is not None and node.id in self.columns else self.parts(node)
-        price = price_node(node, self.machine, parts, self.operand_a_place(node) == "shared")
+        a_shared = self.operand_a_place(node) == "shared"
+        how = self.cooperation
+        price = price_node(node, self.machine, parts, a_shared, how.polynomial, how.pair)
         place = self.place_of(node)
         if node.kind == "elementwise" and place != "register" and node.result:
             price = price.then(price_move("to", place, self.bytes_of(node.result), self.machine))

@@ -128,6 +128,8 @@ class Cooperation(Document):
     operand_a: where an operand A that was computed in the loop is put for the tensor core. columns: products that join
     row blocks are made in parts of their columns, one a row block (`twill.graph.by_columns`). width: warp groups' worth
     of threads that have one row block between them, in a loop without products; registers are those of each thread.
+    polynomial: how many of 16 exponentials of a tile are a polynomial (`twill.graph.exponentials`). pair: two CTAs make
+    each product together (`twill.graph.pairs`).
     """
 
     dim: str  # "" if neither
@@ -136,13 +138,15 @@ class Cooperation(Document):
     operand_a: Space = "register"
     columns: bool = False
     width: int = 1
+    polynomial: int = 0
+    pair: bool = False
 
     @model_serializer(mode="wrap")
     def serialized(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leaves `columns` and `width` out where they are as usual, so that documents and digests from before them stay
-        as they were."""
+        """Leaves `columns` and what stands behind it out where they are as usual, so that documents and digests from
+        before them stay as they were."""
         found: dict[str, Any] = serialize(self)
-        usual = {"columns": False, "width": 1}
+        usual = {"columns": False, "width": 1, "polynomial": 0, "pair": False}
         return {name: value for name, value in found.items() if name not in usual or value != usual[name]}
 
     @property

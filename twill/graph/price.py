@@ -7,9 +7,13 @@ from dataclasses import dataclass, replace
 
 from twill.graph.costed import Use
 from twill.graph.dependence import Node
+from twill.graph.exponentials import split_exponentials
+from twill.graph.nodes import SCALED
 from twill.machine.description import Machine, Transfer
 
 BYTES = {"f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "i8": 1, "mxf8e4m3": 1, "mxf8e5m2": 1, "mxf4": 0.5, "nvf4": 0.5}
+
+BLOCKS = {"nvf4": 16}  # elements that have a scale of one byte; else 32
 
 
 @dataclass(frozen=True)
@@ -45,23 +49,31 @@ class Price:
         return replace(self, uses=tuple(merged), hold=hold, latency=max(self.latency, self.hold + other.latency))
 
 
-def price_node(node: Node, machine: Machine, parts: int, a_shared: bool = True) -> Price:
-    """The price of 1/parts of a node; `a_shared`: an MMA's operand A is read from shared memory.
+def price_node(
+    node: Node, machine: Machine, parts: int, a_shared: bool = True, polynomial: int = 0, pair: bool = False
+) -> Price:
+    """The price of 1/parts of a node; `a_shared`: an MMA's operand A is read from shared memory; polynomial: how many
+    of 16 exponentials are one (`twill.graph.exponentials`); pair: CTAs multiply together, and what they load and
+    multiply arrives in both.
 
     Raises KeyError naming an operation the machine has no price for.
     """
+    later = round(machine.mma.pair.value) if pair and machine.mma is not None and machine.mma.pair is not None else 0
     if node.mma is not None:
-        return price_mma(node, machine, parts, a_shared)
+        price = price_mma(node, machine, parts, a_shared, pair)
+        return replace(price, latency=price.latency + later)
     if node.kind == "load":
-        return price_transfer(machine.transfer(f"{node.transport}_load"), node.bytes // parts)
+        price = price_transfer(machine.transfer(f"{node.transport}_load"), node.bytes // parts)
+        return replace(price, latency=price.latency + later)
     if node.kind in ("store", "reduce_store"):
         return price_store(node, machine, parts)
-    return price_elementwise(node, machine, parts)
+    return price_elementwise(split_exponentials(node, parts, polynomial), machine, parts)
 
 
-def price_mma(node: Node, machine: Machine, parts: int, a_shared: bool) -> Price:
+def price_mma(node: Node, machine: Machine, parts: int, a_shared: bool, pair: bool = False) -> Price:
     """A MMA: rows are padded to the instruction's row block, and the tensor core waits for
-    the operands that it reads from shared memory once for every row block of the instruction."""
+    the operands that it reads from shared memory once for every row block of the instruction, and for the copies of
+    scales in front of it. pair: an SM reads half of B."""
     mma, work = machine.mma, node.mma
     if mma is None or work is None:
         raise KeyError("mma")
@@ -72,8 +84,12 @@ def price_mma(node: Node, machine: Machine, parts: int, a_shared: bool) -> Price
     cycles = math.ceil(rows * work.n * work.k / rate)
     if mma.shared_read is not None:
         size = BYTES.get(work.dtype, 4)
-        read = (rows // mma.row_block) * work.n * work.k * size + (rows * work.k * size if a_shared else 0)
+        columns = work.n // 2 if pair else work.n
+        read = (rows // mma.row_block) * columns * work.k * size + (rows * work.k * size if a_shared else 0)
         cycles = max(cycles, math.ceil(read / mma.shared_read.per_cycle.value))
+    if mma.scale_copy is not None and work.dtype in SCALED:
+        scales = (rows + work.n) * work.k // BLOCKS.get(work.dtype, 32)
+        cycles += math.ceil(scales / mma.scale_copy.per_cycle.value)
     issue = round(mma.issue.value)
     return Price(
         uses=(Use(unit=mma.unit, start=0, cycles=cycles),),

@@ -84,6 +84,9 @@ class MmaInstruction(Document):
     """The tensor core instruction.
 
     shared_read: the unit that operands in shared memory pass through, in bytes per cycle (None: not described).
+    scale_copy: the unit that scales of blocks pass through on their way to tensor memory, in bytes per cycle. pair:
+    cycles by which an arrival at the other CTA of a pair is later; where it is described, two CTAs can make one product
+    of twice the rows, each with half of B (None, and no part of the text: not described).
     source: of the instruction's form (row block, operand and accumulator placement, issuer).
     """
 
@@ -99,7 +102,14 @@ class MmaInstruction(Document):
     b_spaces: tuple[Placement, ...]
     single_issuer: bool  # all of them must come from one warp group
     shared_read: Rate | None = None
+    scale_copy: Rate | None = None
+    pair: Figure | None = None
     source: str = ""
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = handler(self)
+        return {key: value for key, value in found.items() if value is not None or key not in ("scale_copy", "pair")}
 
 
 class Transfer(Document):

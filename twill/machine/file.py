@@ -48,11 +48,12 @@ FIGURE = '{ value = 16, source = "document, table" }'
 RATE = '{ unit = "fma", value = 128, source = "document, table" }'
 EXAMPLES = {
     "name": '"h100"', "title": '"NVIDIA H100 SXM5"', "architecture": '"sm_75"', "unit": '"fma"', "row_block": "64",
-    "contexts": '["compute"]', "instruction": '"mma"', "accumulator": '"register"', "a_spaces": '["shared"]',
-    "b_spaces": '["shared"]', "single_issuer": "false", "asynchronous": "true", "variable_latency": "true",
-    "threads": "128", "max_groups": "3", "min_registers": "24", "max_registers": "240", "granule": "8", "value": "16",
-    "rates": f"[{RATE}]", "also": f"[{RATE}]", "shared_read": RATE, "names": '["exp2.f32"]',
-    "interleaved": '["issue"]', "extends": '"h100"', "source": '"document, table"', "description": '"what it does"',
+    "contexts": '["compute"]', "instruction": '"mma"', "accumulator": '"register"', "single_issuer": "false",
+    **dict.fromkeys(("a_spaces", "b_spaces"), '["shared"]'), "threads": "128", "max_groups": "3", "value": "16",
+    **dict.fromkeys(("asynchronous", "variable_latency"), "true"), "min_registers": "24", "max_registers": "240",
+    **dict.fromkeys(("rates", "also"), f"[{RATE}]"), **dict.fromkeys(("shared_read", "scale_copy"), RATE),
+    "granule": "8", "pair": FIGURE, "names": '["exp2.f32"]', "interleaved": '["issue"]', "extends": '"h100"',
+    "source": '"document, table"', "description": '"what it does"',
 }  # fmt: skip
 SECTIONS = ("sources", "units", "mma", "transfers", "memories", "contexts", "register_file", "crossing", "emission")
 WORDS = {
@@ -64,12 +65,8 @@ MODELS: dict[str, type[Document]] = {
     "crossing": Crossing,
     "operations": OperationCost, "emission": EmissionFigures,
 }  # fmt: skip
-WHOLE = {"sms", "l2", "bytes", "registers", "overhead", *EmissionFigures.model_fields} - {
-    "under_load",
-    "ordered",
-    "cached",
-    "kept",
-}
+WHOLE = {"sms", "l2", "bytes", "registers", "overhead", *EmissionFigures.model_fields}
+WHOLE -= {"under_load", "ordered", "cached", "kept"}
 BY_NAME = ("units", "transfers", "memories", "contexts")
 SPREAD = "two numbers, the smaller first, as in spread = [15.9, 16.1]"
 FLATTENED = ("per_cycle", "bytes")  # figures of the document whose keys stand beside others in the file

@@ -6,7 +6,7 @@ Budgets are not part of it: an answer that a budget could have changed is not st
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
@@ -28,7 +28,9 @@ class AnswerOptions(Document):
     `twill.smt.pins`; blocks: only cooperations with this many row blocks; ii: ask about this initiation interval only.
     fuse: whether neighbouring program instances may be fused. margin: whether room for late MMAs comes before L and
     registers (docs/model.md). columns: row blocks have shares of the MMAs that join them (`twill.graph.by_columns`).
-    strategy: see `twill.solve.strategies`; any but joint follows neither pins nor ii."""
+    whole_exponentials: none is split (`twill.graph.exponentials`). cluster: CTAs that multiply together, where the
+    machine has pairs (`twill.graph.pairs`). strategy: see `twill.solve.strategies`; any but joint follows neither pins
+    nor ii."""
 
     strategy: Strategy = "joint"
     seed: Natural = 0
@@ -38,6 +40,8 @@ class AnswerOptions(Document):
     fuse: bool = True
     margin: bool = True
     columns: bool = False
+    whole_exponentials: bool = False
+    cluster: Literal[1, 2] = 1
 
 
 class KeyOptions(AnswerOptions):
@@ -66,6 +70,8 @@ def schedule_key(graph: DependenceGraph, machine_digest: str, asked: KeyOptions 
         *(() if a.fuse else ("unfused",)),
         *(() if a.margin else ("no margin",)),
         *(("columns",) if a.columns else ()),
+        *(("whole exponentials",) if a.whole_exponentials else ()),
+        *(("pairs",) if a.cluster > 1 else ()),
     )
     options = repr((a.strategy, a.units, a.seed, a.pins, a.blocks, a.ii, *unusual))
     parts = (canonical_shape(graph), machine_digest, options, EMITTER_VERSION)

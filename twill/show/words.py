@@ -11,6 +11,10 @@ _OBJECTIVES = {"ii": "I", "copies": "copies", "crossing": "crossings", "length":
 def cooperation_words(cooperation: Cooperation) -> str:
     """`2 row blocks along m`, `4 row blocks along m (2 instances fused)`, `one row block`."""
     place = "" if cooperation.operand_a == "register" else f", operand A in {cooperation.operand_a} memory"
+    if cooperation.pair:
+        place += ", two CTAs a product"
+    if cooperation.polynomial:
+        place += f", {cooperation.polynomial} of 16 exponentials by a polynomial"
     if not cooperation.dim or cooperation.blocks == 1:
         return f"one row block{place}"
     fused = f" ({cooperation.fuse} instances fused)" if cooperation.fuse > 1 else ""

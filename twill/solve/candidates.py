@@ -15,6 +15,7 @@ from twill.exc import BadPin, BudgetExhausted, Infeasible, StrategyGaveUp
 from twill.graph.cooperation import cooperations, in_columns, row_dims
 from twill.graph.costed import Cooperation, CostedGraph
 from twill.graph.dependence import Region
+from twill.graph.pairs import may_pair
 from twill.schedule.document import Bounds, CooperationCandidate
 from twill.smt.explain import ExplainRequest, explain
 from twill.smt.pins import select
@@ -43,11 +44,14 @@ def most_width(region: Region) -> int:
 @dataclass
 class CandidateSearch:
     """The cooperations of one region, each with its search. width: of each, where the threads of one warp
-    group have no room for a row block."""
+    group have no room for a row block. polynomial: of 16 exponentials of each (`twill.graph.exponentials`); at_most:
+    cycles for each instance of a schedule that is worth looking for (None: any)."""
 
     job: SolveJob
     region: Region
     width: int = 1
+    polynomial: int = 0
+    at_most: float | None = None
     searches: list[Searching] = field(default_factory=list)
 
     def winner(self) -> tuple[Solved, list[CooperationCandidate]]:
@@ -55,7 +59,13 @@ class CandidateSearch:
 
         Raises BadPin, Infeasible, BudgetExhausted, StrategyGaveUp.
         """
-        bounded = [(g, lower_bounds(g, self.job.machine)) for g in self._pinnable(self._graphs())]
+        found = self.better()
+        assert found is not None
+        return found
+
+    def better(self) -> tuple[Solved, list[CooperationCandidate]] | None:
+        """The same; None if there is a limit on I, and no schedule within it."""
+        bounded = [(g, lower_bounds(g, self.job.machine)) for g in self._pinnable(self.graphs())]
         whys = [self._why_not(g, b, bounded) for g, b in bounded]
         self.searches = [
             self.job.main_search(g, b, self.region) for (g, b), why in zip(bounded, whys, strict=True) if not why
@@ -71,9 +81,13 @@ class CandidateSearch:
                 hint="no --columns" if asked.columns else self._possible(),
             )
         self._search_all()
-        if all(s.best is None for s in self.searches):
+        if self.at_most is None and all(s.best is None for s in self.searches):
             self._fall_back()
         scheduled = [s for s in self.searches if s.best is not None]
+        if self.at_most is not None:
+            scheduled = [s for s in scheduled if _reached(s)[0] <= self.at_most]
+            if not scheduled:
+                return None
         if not scheduled:
             self._give_up()
         top = min(_reached(s) for s in scheduled)
@@ -84,6 +98,12 @@ class CandidateSearch:
             best = best.unproven(min(s.lower / s.graph.cooperation.fuse for s in undecided))
         skipped = [_not_tried(g, why) for (g, _), why in zip(bounded, whys, strict=True) if why]
         return best, [_candidate(s, best) for s in self.searches] + skipped
+
+    @property
+    def open_below(self) -> float | None:
+        """The least cycles for each instance that are still possible where the budget ended; None if it did not."""
+        left = [s.lower / s.graph.cooperation.fuse for s in self._contenders("out of budget", "gave up")]
+        return min(left, default=None)
 
     def _search_all(self) -> None:
         while True:
@@ -99,14 +119,17 @@ class CandidateSearch:
             if isinstance(search, Search):
                 search.fall_back()
 
-    def _graphs(self) -> list[CostedGraph]:
+    def graphs(self) -> list[CostedGraph]:
+        """Of every cooperation that was asked for."""
         asked = self.job.options.blocks
         every = cooperations(self.job.graph, self.region, self.job.machine)
         if self.job.options.columns:
             every = in_columns(every, self.job.graph, self.region, self.job.machine)
         wanted = [c for c in every if asked in (None, c.blocks) and (self.job.options.fuse or c.fuse == 1)]
-        if self.width > 1:
-            wanted = [c.model_copy(update={"width": self.width}) for c in wanted]
+        pair = self.job.options.cluster > 1 and may_pair(self.region, self.job.machine)
+        if self.width > 1 or self.polynomial or pair:
+            more = {"width": self.width, "polynomial": self.polynomial, "pair": pair}
+            wanted = [c.model_copy(update=more) for c in wanted]
         return [self.job.costed(self.region, c) for c in wanted]
 
     def _possible(self) -> str:
@@ -158,13 +181,20 @@ class CandidateSearch:
         """Searches that are not settled and whose bound still allows them to be as good as the best schedule."""
         reached = [_reached(s) for s in self.searches if s.best is not None]
         return [
-            s for s in self.searches if s.state in ("open", *states) and (not reached or _promise(s) <= min(reached))
+            s
+            for s in self.searches
+            if s.state in ("open", *states)
+            and (not reached or _promise(s) <= min(reached))
+            and (self.at_most is None or _promise(s)[0] <= self.at_most)
         ]
 
     def _worth(self, search: Searching) -> int | None:
         """The largest I at which a search would be as good as the best schedule of another one."""
+        fuse = search.graph.cooperation.fuse
         others = [s.best.ii / s.graph.cooperation.fuse for s in self.searches if s is not search and s.best is not None]
-        return int(min(others) * search.graph.cooperation.fuse) if others else None
+        worth = [int(min(others) * fuse)] if others else []
+        worth += [] if self.at_most is None else [int(self.at_most * fuse)]
+        return min(worth, default=None)
 
     # -- no schedule ----------------------------------------------------------------------------
 

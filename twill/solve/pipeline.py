@@ -22,11 +22,12 @@ from twill.smt.alternatives import alternatives
 from twill.smt.limits import OutOfBudget
 from twill.smt.search import Search
 from twill.solve.assemble import Solved, assemble, budgets_of
-from twill.solve.candidates import CandidateSearch, TooNarrow
+from twill.solve.candidates import TooNarrow
 from twill.solve.job import Report as Report
 from twill.solve.job import SolveJob
 from twill.solve.regions import main_region as main_region
 from twill.solve.regions import schedulable as schedulable
+from twill.solve.split import winner
 from twill.solve.strategies import Baseline
 from twill.zlp.bounds import lower_bounds
 
@@ -49,12 +50,12 @@ def solve(
 
 def _winner(job: SolveJob) -> tuple[Solved, list[CooperationCandidate]]:
     """The best cooperation of the main loop: of the least width that has one."""
-    search = CandidateSearch(job, main_region(job.graph))
+    region, width = main_region(job.graph), 1
     while True:
         try:
-            return search.winner()
+            return winner(job, region, width)
         except TooNarrow:
-            search = CandidateSearch(job, main_region(job.graph), 2 * search.width)
+            width *= 2
 
 
 @dataclass(frozen=True)

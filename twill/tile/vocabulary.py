@@ -119,6 +119,8 @@ TRANSCENDENTAL = frozenset({"exp2", "log2", "sqrt", "rsqrt", "sin", "tanh", "erf
 # Every operation class that a node's counts can name, "<class>.<element of the work>". Machine
 # files price exactly these. 16-bit floats (f16, bf16) count as "f16"; i1, i8 and i16 as "i32".
 # Transcendental work, division, rounding, reductions and scans of 16-bit floats count as "f32".
+# "exp2_polynomial.f32" is no node's: machine files may price it, where exponentials may be split
+# (`twill.graph.exponentials`).
 # - add mul max compare select: one element each (compare: the element type of its operands)
 # - fma: a multiplication whose only use is an addition of the same shape
 # - cast: conversions. "f64" or "i64" if either side is one; else "f32" if either side is f32 or

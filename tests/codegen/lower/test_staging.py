@@ -35,6 +35,7 @@ def test_rings_come_first() -> None:
     assert choose_panels(tiles, lambda taken: 3) == 4
     assert choose_panels(tiles, lambda taken: 4 if taken <= 2 * 64 * 128 else 3) == 2
     assert choose_panels([], lambda taken: 3) == 1
+    assert choose_panels(tiles, lambda taken: 0) == 1  # what is refused then is as little as possible
 
 
 def test_rings_cover_the_latency_of_loads_under_load() -> None:

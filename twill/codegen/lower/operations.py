@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from twill import exc
 from twill.codegen.lower.conversions import converted, fits, operand_layout
 from twill.codegen.lower.cursors import Cursors
+from twill.codegen.lower.exponentials import in_part, polynomial_of
 from twill.codegen.lower.flushes import Flush, flush
 from twill.codegen.lower.indices import IndexTiles, padding, places_of
 from twill.codegen.lower.memory import SharedMemoryPlan
@@ -64,7 +65,8 @@ class Tools:
 
 @dataclass
 class LoweringScope:
-    """Statements for one place. find: the variable of a data source; slot: the ring slot that holds it, if one does."""
+    """Statements for one place. find: the variable of a data source; slot: the ring slot that holds it, if one does.
+    polynomial: how many of 16 exponentials are one (`twill.graph.exponentials`)."""
 
     tools: Tools
     at: Iteration
@@ -73,6 +75,7 @@ class LoweringScope:
     slot: Callable[[Source], SlotRef | None]
     made: list[Stmt] = field(default_factory=list)
     known: dict[tuple[int, bool, Layout], int] = field(default_factory=dict)  # (cell, transposed, layout) -> fragment
+    polynomial: int = 0
 
     def __post_init__(self) -> None:
         self.plan, self.registers, self.scalars = self.tools.plan, self.tools.registers, self.tools.scalars
@@ -82,6 +85,7 @@ class LoweringScope:
 
     def run(self, task: Task) -> None:
         """Every step of a chain; the last one's result is the task's variable."""
+        self.polynomial = polynomial_of(task, self.plan.schedule)
         for number in task.steps:
             step = self.flat.steps[number]
             if step.op.kind == "reduce":
@@ -144,6 +148,7 @@ class LoweringScope:
             attributes = (*attributes, (NORMAL, 1))
         if step.op.kind == "exp" or NATURAL in dict(attributes):
             attributes = (*(a for a in attributes if a[0] != NATURAL), *self.flushed(step, strict))
+        attributes = (*attributes, *in_part(step, self.flat, layout, 0 if strict else self.polynomial))
         self.made.append(Compute(step.op.kind, operands, result, attributes, line=step.op.line))
 
     def flushed(self, step: Step, strict: bool) -> tuple[tuple[str, int], ...]:

@@ -64,10 +64,14 @@ def staging_bytes(tiles: list[Tile], most: int) -> int:
 
 
 def choose_panels(tiles: list[Tile], depth: Callable[[int], int]) -> int:
-    """Panels of a tile that get a buffer: as many as leave the rings as deep as they want to be, or can be at all.
-    depth: of the rings that so many bytes leave room for."""
-    choices = range(1, 1 + max((panels(shape, element) for _, shape, element in tiles), default=1))
-    return max(choices, key=lambda most: (depth(staging_bytes(tiles, most)), most))
+    """Panels of a tile that get a buffer: as many as leave the rings as deep as they want to be, or can be at all; one
+    where none leaves that much. depth: of the rings that so many bytes leave room for, 0 if for none."""
+
+    def worth(most: int) -> tuple[int, int]:
+        found = depth(staging_bytes(tiles, most))
+        return found, most if found else -most
+
+    return max(range(1, 1 + max((panels(shape, element) for _, shape, element in tiles), default=1)), key=worth)
 
 
 def enough(plan: LoweringPlan, region: int) -> int:

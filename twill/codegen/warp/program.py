@@ -137,6 +137,7 @@ from twill.codegen.warp.statements import (
     INSTANCES,
     LAST_PART,
     NORMAL,
+    POLYNOMIAL,
     SUBNORMAL,
     WARP_VOTE,
     Acquire,
@@ -180,11 +181,12 @@ from twill.codegen.warp.tensor_statements import CopyScales, LoadAccumulator, St
 from twill.tile.program import TileProgram
 
 __all__ = [
-    "ANSWER_BYTES", "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster",
-    "Commit", "Compute", "Consumed", "Copy", "CopyScales", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly",
-    "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING",
-    "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal", "LoadShared", "MakeMap",
-    "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "PRESENT", "Pipeline",
+    "ANSWER_BYTES",
+    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster", "Commit",
+    "Compute", "Consumed", "Copy", "CopyScales", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly", "Expect",
+    "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING", "If",
+    "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal", "LoadShared", "MakeMap", "Multiply",
+    "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "POLYNOMIAL", "PRESENT", "Pipeline",
     "ProxyFence", "Publish", "PublishInstance", "RANK", "RECALLED", "RECEIVED", "Range", "Rearrange", "Recall",
     "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "ScalarLoop", "Scan", "SchedulingStmt", "SetProgramId", "Settle",
     "Skip", "SlotRef", "Stmt", "StopUnless", "StoreAccumulator", "StoreGlobal", "StoreShared", "SumParts", "Sync",

@@ -13,10 +13,10 @@ from twill.codegen.warp.resources import Operand, SlotRef, Window
 INSTANCES = "instances_before"
 NORMAL = "normal"  # an attribute of a division: the divisor is positive and no subnormal number
 SUBNORMAL = "subnormal"  # of an "exp" or "exp2", whether results below 2^-126 are kept; 0 says that the kernel has them
+POLYNOMIAL = "polynomial"  # of an "exp" or "exp2": how many of each 16 registers are made by one
 WARP_VOTE = "vote"  # of a multiplication: see Compute
 LAST_PART = "last_part"  # a scalar that SumParts defines
-DIGITS = "digits"  # of an "erfc": bits of the significands that its results are rounded to
-FACTOR = "factor"  # of an "erfc": a positive number that it is multiplied by
+DIGITS, FACTOR = "digits", "factor"  # of an "erfc": bits of its results' significands; what it is multiplied by, > 0
 
 Attributes = tuple[tuple[str, int | float | str | tuple[int, ...]], ...]
 

@@ -13,9 +13,10 @@ from twill.codegen.print.cuda.multiples import base_multiple
 from twill.codegen.print.cuda.places import indices
 from twill.codegen.print.cuda.print_assembly import print_assembly
 from twill.codegen.print.cuda.print_elementwise import Computed, ElementwiseOperation, print_elementwise
+from twill.codegen.print.cuda.print_exponentials import print_exponentials
 from twill.codegen.warp.expression import PerGroup
 from twill.codegen.warp.layout import Accumulator, Blocked, Layout, columns_of, elements_of
-from twill.codegen.warp.program import WARP_VOTE, Compute, Copy, Fill, Fragment, Operand, Range, Reg
+from twill.codegen.warp.program import POLYNOMIAL, WARP_VOTE, Compute, Copy, Fill, Fragment, Operand, Range, Reg
 
 
 def assign(result: int, element_at: Callable[[str], Computed], ctx: PrintContext, pack: str = "") -> None:
@@ -85,6 +86,10 @@ def print_compute(stmt: Compute, ctx: PrintContext) -> None:
             return print_elementwise(
                 ElementwiseOperation(stmt.kind, texts, elements, result.element, dict(stmt.attributes))
             )
+
+        if POLYNOMIAL in dict(stmt.attributes):
+            print_exponentials(stmt, lambda i: inner.operand(operands[0], result.layout, i), inner)
+            return
 
         with ctx.out.block(_vote(stmt, ctx)) if WARP_VOTE in dict(stmt.attributes) else nullcontext():
             assign(stmt.result, element_at, inner, pack)

@@ -1,0 +1,112 @@
+"""How many of 16 exponentials are made by a polynomial (`twill.graph.exponentials`): as few as the least I takes.
+
+The share is a variable of the solve with the values 0, 2, ... 14. Cooperations compete without one, and with the one at
+which the unit of special functions and the pipes of the polynomial hold a warp group for the shortest time; what a
+heuristic finds says which of the two comes first. Smaller shares that do not take more I are looked for by bisection.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from contextlib import suppress
+
+from twill.exc import BadPin, Infeasible
+from twill.graph.cooperation import MAX_FUSE
+from twill.graph.dependence import Region
+from twill.graph.exponentials import GROUP, has_polynomial, splittable
+from twill.graph.price import price_node
+from twill.schedule.document import CooperationCandidate
+from twill.smt.warm import heuristic_start
+from twill.solve.assemble import Solved
+from twill.solve.candidates import CandidateSearch
+from twill.solve.job import SolveJob
+from twill.zlp.bounds import lower_bounds
+
+STEP = 2  # a packed instruction makes two
+LESS = 1 / MAX_FUSE  # no two schedules are nearer in cycles for each instance
+Winner = tuple[Solved, list[CooperationCandidate]]
+
+
+def winner(job: SolveJob, region: Region, width: int = 1) -> Winner:
+    """The best schedule of the main loop, and what became of every cooperation, without and with shares. Errors: those
+    of `CandidateSearch.winner`."""
+    share = balanced(job, region)
+    if share and job.options.ii is None and _heuristic(job, region, width, share) < _heuristic(job, region, width, 0):
+        with suppress(Infeasible, BadPin):
+            found = CandidateSearch(job, region, width, share).winner()
+            return fewer(job, region, width, found, share)
+    try:
+        found = CandidateSearch(job, region, width).winner()
+    except Infeasible:
+        if job.options.ii is None or not share:
+            raise
+        return CandidateSearch(job, region, width, share).winner()  # the I that is asked for may take a share
+    return less(job, region, width, found, share) if share and job.options.ii is None else found
+
+
+def less(job: SolveJob, region: Region, width: int, found: Winner, share: int) -> Winner:
+    """The same with `share`, or the least smaller one that does it, where that has less I. found: without."""
+    search = CandidateSearch(job, region, width, share, _each(found[0]) - LESS)
+    better = search.better()
+    if better is None:
+        return _known(found, search)
+    return fewer(job, region, width, (better[0], [*_beaten(found[1]), *better[1]]), share, 0)
+
+
+def fewer(job: SolveJob, region: Region, width: int, found: Winner, share: int, few: int = -STEP) -> Winner:
+    """The same with the least share that takes no more I than `share`, with which it was found. few: a smaller one that
+    takes more (-2: none is known)."""
+    while few + STEP < share:
+        middle = max(0, (few + share) // 2 // STEP * STEP) if few >= 0 else 0
+        search = CandidateSearch(job, region, width, middle, _each(found[0]))
+        better = search.better()
+        if better is None:
+            few, found = middle, _known(found, search)
+        else:
+            found, share = (better[0], [*_beaten(found[1]), *better[1]]), middle
+    return found
+
+
+def _known(found: Winner, search: CandidateSearch) -> Winner:
+    """With no more proven than what the search behind it left open."""
+    unknown = search.open_below
+    return found if unknown is None or unknown >= _each(found[0]) else (found[0].unproven(unknown), found[1])
+
+
+def _heuristic(job: SolveJob, region: Region, width: int, share: int) -> float:
+    """Cycles for each instance of the best schedule that a heuristic finds with a share; infinite without one."""
+    found = []
+    for graph in CandidateSearch(job, region, width, share).graphs():
+        start = heuristic_start(job.problem(graph), lower_bounds(graph, job.machine).best, job.limits.over)
+        if start is not None:
+            found.append(start.ii / graph.cooperation.fuse)
+    return min(found, default=math.inf)
+
+
+def balanced(job: SolveJob, region: Region) -> int:
+    """The least share that holds the warp groups of a region's exponentials for the shortest time; 0 where none is to
+    be split."""
+    if job.options.whole_exponentials or not has_polynomial(job.machine):
+        return 0
+    nodes = [node for node in region.nodes if splittable(node)]
+
+    def held(share: int) -> int:
+        return sum(price_node(node, job.machine, 1, polynomial=share).hold for node in nodes)
+
+    return min(range(0, GROUP, STEP), key=lambda share: (held(share), share))
+
+
+def _each(solved: Solved) -> float:
+    """Cycles for each program instance."""
+    return solved.outcome_ii / solved.graph.cooperation.fuse
+
+
+def _beaten(candidates: Iterable[CooperationCandidate]) -> Iterable[CooperationCandidate]:
+    """Those of a share that was chosen before."""
+    for candidate in candidates:
+        chosen = candidate.verdict == "chosen"
+        yield candidate.model_copy(update={"verdict": BEATEN}) if chosen else candidate
+
+
+BEATEN = "another share of exponentials by a polynomial has less I, or takes fewer"
