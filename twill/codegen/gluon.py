@@ -16,7 +16,14 @@ from pathlib import Path
 
 from twill import exc
 from twill.codegen.compile.gluon.read_back import differences
-from twill.codegen.compile.gluon.triton import CompiledModule, compile_kernel, descriptor_type, load, scalar_type
+from twill.codegen.compile.gluon.triton import (
+    CompiledModule,
+    available,
+    compile_kernel,
+    descriptor_type,
+    load,
+    scalar_type,
+)
 from twill.codegen.emission import Extracted, OnStep, refuse_foreign
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate, candidates
 from twill.codegen.lower.streams import streams
@@ -126,6 +133,7 @@ def emit_gluon(
         raise exc.NotInGluon(
             f"no Gluon is printed for {machine.architecture}", hint=f"a machine of {', '.join(ARCHITECTURES)}"
         )
+    available(ARCHITECTURES[machine.architecture])
     try:
         return _of_schedule(kernel, solve(kernel.graph, machine), machine, notify)
     except (exc.NotInGluon, exc.GluonSpills) as refused:

@@ -48,6 +48,14 @@ def gluon() -> dict[str, Any]:
     return found
 
 
+def available(capability: int) -> dict[str, Any]:
+    """The same for an architecture (compute capability times ten). Raises NoGluon also where the Triton is too old."""
+    has = gluon()
+    if capability >= BLACKWELL and _edition(_version()) < _edition(OLDEST_BLACKWELL):
+        raise exc.NoGluon(_version(), OLDEST_BLACKWELL, NEWEST, "Gluon for Blackwell as modules need it")
+    return has
+
+
 def _version() -> str:
     try:
         return str(importlib.import_module("triton").__version__)
@@ -93,9 +101,7 @@ def compile_kernel(
 ) -> CompiledModule:
     """The kernel for an architecture. multiples: of parameters that are multiples of 16. fused: whether a product and a
     sum may be one operation. Errors: GluonRejected; NoGluon for what the installed Triton is too old for."""
-    has = gluon()
-    if capability >= BLACKWELL and _edition(_version()) < _edition(OLDEST_BLACKWELL):
-        raise exc.NoGluon(_version(), OLDEST_BLACKWELL, NEWEST, "Gluon for Blackwell as modules need it")
+    has = available(capability)
     names = list(signature)
     attributes = {(names.index(n),): [["tt.divisibility", m]] for n, m in multiples.items() if n in names}
     source = has["GluonASTSource"](kernel, dict(signature), constexprs={}, attrs=attributes)

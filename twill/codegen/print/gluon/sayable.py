@@ -60,7 +60,8 @@ def sayable(program: WarpProgram, named_barriers: int) -> WarpProgram:
     Raises NotInGluon."""
     plain = staged_in_parts(without_reuse(program))
     if has_tensor_memory(plain):
-        plain = with_loops_of_all_steps(with_narrow_parts(with_joined_branches(with_own_names(plain))))
+        plain = with_narrow_parts(with_joined_branches(with_own_names(plain)))
+    plain = with_loops_of_all_steps(plain)
     for line, what, instead in reasons(plain, named_barriers):
         raise exc.NotInGluon(what, file=program.program.file, line=line, hint=instead)
     return plain
