@@ -32,7 +32,7 @@ HOPPER: dict[str, tuple[str, Change]] = {
 }
 BLACKWELL: dict[str, tuple[str, Change]] = {
     "arrivals of a barrier": (r"(ring_barriers\(.*, empty=)(\d+)", r"\g<1>1\2"),
-    "the slot of a commit": (r"(tcgen05_commit\(\w+\.index\()(\w+) %", r"\1(\2 + 1) %"),
+    "the slot of a commit": (r"(tcgen05_commit\(\w+\.index\()(\w+)( %|\))", r"\1(\2 + 1)\3"),
     "a commit is gone": (r"^( +)tcgen05_commit\(.*$", r"\1pass"),
     "a read is gone": (r"^( +\w+ = ).*\.load\((MMA_(\d+))\)$", r"\1gl.zeros([128, \3], gl.float32, \2)"),
 }  # fmt: skip

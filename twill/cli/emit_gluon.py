@@ -25,6 +25,7 @@ def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> 
     from twill.cli.emit import given, say_more, solved
     from twill.cli.output import folder, write_all
     from twill.codegen.gluon import emit_gluon
+    from twill.codegen.gluon_sharing import with_shared_tiles
     from twill.codegen.numerics import changes
     from twill.codegen.print.gluon.sayable import refuse_at_once
     from twill.codegen.targets.base import target_of
@@ -33,7 +34,16 @@ def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> 
     refuse_at_once(kernel.program, arguments.cluster or 1, arguments.order)
 
     def solve(graph: DependenceGraph, on: Machine) -> Schedule:
-        return solved(graph, on, arguments) if arguments.schedule is None else given(arguments)
+        if arguments.schedule is not None:
+            return given(arguments)
+        found = solved(graph, on, arguments)
+        if arguments.blocks is not None or arguments.pin:
+            return found
+
+        def again(blocks: int, pins: tuple[str, ...]) -> Schedule:
+            return solved(graph, on, Namespace(**{**vars(arguments), "blocks": blocks, "pin": list(pins)}))
+
+        return with_shared_tiles(found, on, again)
 
     emission = emit_gluon(kernel, machine, solve, say_more, lambda: others(kernel.graph, machine, arguments))
     if arguments.execute:

@@ -255,6 +255,7 @@ def extracted_in(request: PrepareRequest, split: Split | None) -> Extracted:
 
 def solver(store: LayeredStore, request: PrepareRequest) -> Callable[[DependenceGraph, Machine], Schedule]:
     """How a schedule is had: looked up; if that was asked for, solved at the service or here."""
+    from twill.codegen.gluon_sharing import with_shared_tiles
     from twill.schedule.options import SolveOptions
     from twill.solve.shared_budget import SharedBudget
 
@@ -262,12 +263,24 @@ def solver(store: LayeredStore, request: PrepareRequest) -> Callable[[Dependence
     budget = SharedBudget(request.seconds)
 
     def solve(graph: DependenceGraph, machine: Machine) -> Schedule:
-        found = looked_up(store, graph, machine, options)
+        found = asked(graph, machine, options)
+        if request.form != "gluon":
+            return found
+
+        def again(blocks: int, pins: tuple[str, ...]) -> Schedule:
+            with contextlib.suppress(Missing):
+                return asked(graph, machine, options.model_copy(update={"blocks": blocks, "pins": pins}))
+            return found
+
+        return with_shared_tiles(found, machine, again)
+
+    def asked(graph: DependenceGraph, machine: Machine, wanted: SolveOptions) -> Schedule:
+        found = looked_up(store, graph, machine, wanted)
         if found is not None:
             return found
         if not request.solve:
             raise Missing("nobody has stored a schedule for it")
-        with budget.solving(options) as left:
+        with budget.solving(wanted) as left:
             return solved(store, graph, machine, left)
 
     return solve
