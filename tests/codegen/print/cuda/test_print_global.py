@@ -119,3 +119,10 @@ def test_what_does_not_fit_or_has_no_atomic_is_refused() -> None:
     refuses(r"^k\.py:5: 'x' of bf16 is loaded from f32", lambda: program(MATRIX, "bf16", other))
     most = StoreGlobal(window("f32", (64, 48)), Reg(0), combine="max", line=5)
     refuses(r"^k\.py:5: no atomic 'max' on f32", lambda: program(MATRIX, "f32", most))
+
+
+def test_one_number_goes_to_and_from_a_tile_of_one_element() -> None:
+    """A sum of a nest's loops is a tile of one element; the kernel stores it as a number, with no axis."""
+    alone = window("f32", ())
+    made = print_cuda(program(Blocked((1,), 1), "f32", LoadGlobal(alone, 0), StoreGlobal(alone, Reg(0))))
+    compile_cubin(made.text, lines=made.lines)

@@ -44,6 +44,7 @@ from twill.codegen.warp.layout import (
 from twill.codegen.warp.program import LoadGlobal, Operand, Reg, StoreGlobal, Window, WindowAxis
 
 _WIDEST = 16  # bytes of one access
+UNIT = WindowAxis(1, Number(0, "i64"), Number(0), None, None)
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,8 @@ def _access(ctx: PrintContext, window: Window, layout: Layout, mask: int | None,
     if transposed:
         axes = axes[::-1]
     shape = shape_of(layout)
+    if len(axes) < rank:  # one number that a tile of one element has
+        axes = tuple(UNIT for extent in shape if extent == 1)[: rank - len(axes)] + axes
     if tuple(axis.extent for axis in axes) != shape:
         raise exc.UnsupportedInKernel(f"a tile {shape} does not fit the window {tuple(a.extent for a in window.axes)}")
     return _Access(ctx, window, layout, mask, axes, fixed)
