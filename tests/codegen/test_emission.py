@@ -14,7 +14,7 @@ from twill.codegen import emit
 from twill.codegen.compile.facts import KernelFacts
 from twill.codegen.emission import emit_scheduled, emit_solved, extract
 from twill.codegen.lower.candidates import Attempt, LoweringCandidate
-from twill.codegen.room import missing, roomier, slack, solve_with_room, within
+from twill.codegen.room import PatientSolver, missing, roomier, slack, solve_with_room
 from twill.graph.dependence import DependenceGraph
 from twill.graph.extract import extract as graph_of
 from twill.machine.description import Machine
@@ -117,10 +117,9 @@ def test_after_its_time_no_other_schedule_is_looked_for_and_the_last_refusal_is_
 ) -> None:
     """Builds that spill take longer than solves: a budget that only solves keep is none."""
     builds = play(*[refusal("spill", f"spill {i}") for i in range(9)])
-    times = iter([0.0, 30.0, 50.0])
     solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
     with pytest.raises(exc.BuildRejected, match="spill 1"):
-        emit_solved(kernel(GEMM), machine(), within(40, solved, lambda: next(times)))
+        emit_solved(kernel(GEMM), machine(), PatientSolver(solved, 40, lambda: 30.0 * len(builds.schedules)))
     assert len(builds.schedules) == 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from twill.solve.shared_budget import SharedBudget
     from twill.tile.rewrite.pipeline import Rewrite
 
-SOLVES = 2  # budgets, after which no other schedule is looked for where builds are refused
+EMISSION = 4  # budgets that solves and builds may take together, before the last refusal is the answer
 
 
 def emit(arguments: Namespace) -> int:
@@ -138,7 +139,7 @@ def emitted(
     """Emitted with the schedule that was given, or solved now; in pairs of CTAs if nobody said and they have less I.
     record: gets what became of each candidate."""
     from twill.codegen.emission import emit_scheduled, emit_solved
-    from twill.codegen.room import within
+    from twill.codegen.room import PatientSolver
     from twill.solve.shared_budget import SharedBudget
 
     if arguments.schedule is not None:
@@ -147,9 +148,10 @@ def emitted(
         return emit_scheduled(kernel, machine, schedule, say_more, cluster, record)
 
     budget = SharedBudget(arguments.budget)
+    limit = math.inf if arguments.budget is None else EMISSION * arguments.budget
 
     def make(asked: Namespace) -> Emission:
-        solve = within(SOLVES * arguments.budget, lambda graph, on: solved(graph, on, asked, budget))
+        solve = PatientSolver(lambda graph, on: solved(graph, on, asked, budget), limit)
         return emit_solved(kernel, machine, solve, say_more, asked.cluster, record)
 
     return in_pairs(kernel, machine, arguments, make)

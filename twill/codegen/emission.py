@@ -16,7 +16,7 @@ from twill.codegen.emittable import refuse_unemittable
 from twill.codegen.lower.candidates import REFUSED, Attempt, Recorder, candidates, unrecorded
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lowerable import refuse_unlowerable
-from twill.codegen.room import Roomier, Solver, beyond, missing, slack, solve_with_room
+from twill.codegen.room import PatientSolver, Roomier, Solver, beyond, missing, never, slack, solve_with_room
 from twill.codegen.targets.base import target_of
 from twill.graph.build import Wired, wire
 from twill.graph.cost import cost
@@ -124,7 +124,7 @@ def emit_solved(
 ) -> Emission:
     """The kernel, solved by `solve` and emitted; with products as it has them where transposed ones have no schedule,
     or no room. cluster: CTAs that load tiles together (`twill.codegen.lower.multicast`). record: gets what became of
-    each candidate of each schedule.
+    each candidate of each schedule. A PatientSolver ends all of it in its time.
 
     Errors: those of `refuse_unlowerable`, before anything is solved; those of `solve` and of
     `twill.codegen.emit.emit`; BuildRejected if no room helps.
@@ -184,7 +184,8 @@ def _emit_solved(
             return None
 
     schedule = solve(kernel.graph, machine)
-    asked = (notify, kernel.order, cluster, record, roomier)
+    over = solve.over if isinstance(solve, PatientSolver) else never
+    asked = (notify, kernel.order, cluster, record, roomier, over)
     return emit(kernel.wired, kernel.specialization, schedule, machine, *asked)
 
 

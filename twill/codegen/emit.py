@@ -27,7 +27,7 @@ from twill.codegen.manifest import make_manifest
 from twill.codegen.print.cuda.printer import Printed, print_cuda
 from twill.codegen.print.launcher import launcher
 from twill.codegen.rereads import rereads
-from twill.codegen.room import Roomier
+from twill.codegen.room import Roomier, never
 from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import WarpProgram
@@ -76,12 +76,13 @@ def emit(
     cluster: int = 1,
     record: Recorder = unrecorded,
     roomier: Callable[[Roomier, exc.CandidateRefused], Roomier | None] = lambda last, rejected: None,
+    over: Callable[[], bool] = never,
 ) -> Emission:
     """The kernel of `schedule`, compiled: the first of its candidates (`twill.codegen.lower.candidates`) that is not
     refused. wired: the program whose graph was scheduled. on_step: gets the name of each step before it begins. order:
     of instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate. roomier: a
     schedule with more registers free than the last one, which the compiler refused, or with more shared memory free
-    than the last one, whose rings did not fit.
+    than the last one, whose rings did not fit. over: whether the time for all of it is.
 
     Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
@@ -114,7 +115,7 @@ def emit(
         solved.append(found)
         return candidates(wired.program, found.schedule, machine, found.room, found.shared, len(solved) - 1)
 
-    return search(candidates(wired.program, schedule, machine), attempt, notify, again)
+    return search(candidates(wired.program, schedule, machine), attempt, notify, again, over)
 
 
 def _emitted(

@@ -26,20 +26,33 @@ STEP = 2  # granules of registers that are kept free in addition, at least, afte
 Solver = Callable[[DependenceGraph, Machine], Schedule]
 
 
-def within(seconds: float, solve: Solver, clock: Callable[[], float] = time.monotonic) -> Solver:
-    """The solver, which is asked for no other schedule that many seconds after it was asked for the first:
-    building what a schedule gives takes as long as solving does, and what was refused last is then the answer. The
-    solver made raises BudgetExhausted."""
-    begun: list[float] = []
+@dataclass
+class PatientSolver:
+    """A solver with the time that an emission has from its first solve on: building what a schedule gives may take
+    longer than solving does. When it is over, no other schedule is looked for, and none of the candidates that are left
+    of one is tried: what was refused last is the answer. clock: in seconds."""
 
-    def patient(graph: DependenceGraph, machine: Machine) -> Schedule:
-        now = clock()
-        if begun and now - begun[0] > seconds:
-            raise exc.BudgetExhausted(f"no other schedule is looked for after {seconds:g} seconds")
-        begun.append(now)
-        return solve(graph, machine)
+    solve: Solver
+    seconds: float
+    clock: Callable[[], float] = time.monotonic
+    begun: float | None = None
 
-    return patient
+    def __call__(self, graph: DependenceGraph, machine: Machine) -> Schedule:
+        """A schedule. Raises BudgetExhausted when the time is over, and what the solver raises."""
+        if self.over():
+            raise exc.BudgetExhausted(f"no other schedule is looked for after {self.seconds:g} seconds")
+        if self.begun is None:
+            self.begun = self.clock()
+        return self.solve(graph, machine)
+
+    def over(self) -> bool:
+        """Whether the time is over."""
+        return self.begun is not None and self.clock() - self.begun > self.seconds
+
+
+def never() -> bool:
+    """Of an emission that takes as long as it does."""
+    return False
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from twill.solve.shared_budget import SharedBudget
 
 EMISSION = 4  # how many times the budget of a solve all of an emission may take
-SOLVES = 2  # how many times it, after which no other schedule is looked for
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def attempt(
 def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Stage:
     """How far the kernel comes. Raises what refuses it."""
     from twill.codegen.emission import emit_solved, extract
-    from twill.codegen.room import within
+    from twill.codegen.room import PatientSolver
     from twill.coverage.keep import keep
     from twill.machine.file import load_machine
     from twill.solve.shared_budget import SharedBudget
@@ -109,7 +108,7 @@ def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Sta
                 progress.tell(before)
 
     with progress.at("emission"):
-        emission = emit_solved(kernel, machine, within(SOLVES * asked.emit, solve))
+        emission = emit_solved(kernel, machine, PatientSolver(solve, EMISSION * asked.emit))
         if asked.keep:
             keep(Path(asked.keep), found, kernel.program, emission)
     return "emitted"

@@ -254,24 +254,26 @@ def search(
     attempt: Callable[[LoweringCandidate], Made | CandidateRefusal],
     record: Recorder = unrecorded,
     roomier: Callable[[exc.CandidateRefused], Sequence[LoweringCandidate]] = lambda rejected: (),
+    over: Callable[[], bool] = lambda: False,
 ) -> Made:
     """What the first candidate that is not refused makes; the loop of all choices of lowering.
 
     attempt: what a candidate makes, or why not; it may raise CandidateRefused. record: gets what became of each
     candidate, in order. roomier: the candidates of a schedule with more registers, or shared memory, free, where the
     compiler refused the last one or its rings did not fit; () if there is none. Those that are slower than what the
-    compiler refused come last. Raises the last CandidateRefused if every candidate is refused.
+    compiler refused come last. over: whether the time for all of it is: nothing is tried then that can't be the only
+    answer. Raises the last CandidateRefused if every candidate is refused.
     """
     last: exc.CandidateRefused | None = None
     slower: list[LoweringCandidate] = []
     while every:
-        made = _first(every, attempt, record, slower)
+        made = _first(every, attempt, record, slower, over)
         if not isinstance(made, CandidateRefusal):
             return made
         last = made.error or last
-        every = roomier(last) if isinstance(last, SOLVED_AGAIN) else ()
-    for candidate in slower:
-        made = _first((candidate,), attempt, record, [])
+        every = roomier(last) if isinstance(last, SOLVED_AGAIN) and not over() else ()
+    for candidate in () if over() else slower:
+        made = _first((candidate,), attempt, record, [], over)
         if not isinstance(made, CandidateRefusal):
             return made
         last = made.error or last
@@ -284,6 +286,7 @@ def _first(
     attempt: Callable[[LoweringCandidate], Made | CandidateRefusal],
     record: Recorder,
     slower: list[LoweringCandidate],
+    over: Callable[[], bool],
 ) -> Made | CandidateRefusal:
     """Of the candidates of one schedule; the last refusal that is an error if there is none. slower: gets those that
     are left out because the compiler refused what is predicted to be faster."""
@@ -292,6 +295,9 @@ def _first(
     full: set[tuple[object, ...]] = set()  # those of which shared memory is too small, by what decides on it
     least: dict[tuple[object, ...], int] = {}  # registers of a thread below which a build spills, where one did
     for number, candidate in enumerate(every):
+        if last.error is not None and over():
+            record(Attempt(candidate, "not tried: the time for the emission is over"))
+            continue
         deciding = (candidate.ctas, candidate.ping_pong, candidate.direct)
         if candidate.exchange and (*deciding, ()) not in full:
             continue  # shared memory is not short
