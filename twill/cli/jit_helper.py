@@ -212,7 +212,7 @@ def final(error: Exception) -> bool:
     about_the_kernel = (
         exc.KernelDoesNotCompile, exc.UnsupportedOperation, exc.DataDependentControlFlow, exc.NestedLoop,
         exc.AddressNotAffine, exc.AtomicResultUsed, exc.CudaRejected, exc.BuildRejected, exc.WarpProgramBroken,
-        exc.UnsupportedInKernel, exc.LayoutConflict, exc.ScheduleMismatch, exc.SharedMemoryFull, exc.Infeasible,
+        exc.UnsupportedInKernel, exc.ScheduleMismatch, exc.SharedMemoryFull, exc.Infeasible,
         exc.UnpricedOperation, exc.NothingToSchedule, exc.ImpossibleCycle,
         exc.NotInGluon, exc.GluonRejected, exc.GluonDiffers, exc.GluonSpills,
     )  # fmt: skip

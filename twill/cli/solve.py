@@ -139,14 +139,14 @@ def say_unlowerable(program: TileProgram, machine: Machine) -> None:
     """The same, of what code cannot be made of for this machine; of a machine that none is made for, nothing."""
     from twill.cli.complaint import complain
     from twill.codegen.lowerable import refuse_unlowerable
-    from twill.exc import LayoutConflict, NoTarget, UnsupportedInKernel
+    from twill.exc import NoTarget, UnsupportedInKernel
     from twill.graph.build import wire
 
     try:
         refuse_unlowerable(wire(program), machine)
     except NoTarget:
         return
-    except (UnsupportedInKernel, LayoutConflict) as error:
+    except UnsupportedInKernel as error:
         complain(f"note: it can be solved but not emitted: {error.describe()}")
 
 

@@ -84,7 +84,7 @@ def emit(
     schedule with more registers free than the last one, which the compiler refused, or with more shared memory free
     than the last one, whose rings did not fit. over: whether the time for all of it is.
 
-    Errors: ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull from lowering; WarpProgramBroken,
+    Errors: ScheduleMismatch, UnsupportedInKernel, SharedMemoryFull from lowering; WarpProgramBroken,
     UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
     """
     on_step("lowering")

@@ -202,7 +202,7 @@ def lower_for_gluon(wired: Wired, schedule: Schedule, machine: Machine) -> WarpP
 def lowerings(wired: Wired, schedule: Schedule, machine: Machine) -> Iterator[WarpProgram]:
     """The warp programs of the candidates that fit and that Gluon can say, the best predicted first; each whole, and
     with what follows its loops in parts of columns. Errors: NotInGluon if there is none, ScheduleMismatch,
-    UnsupportedInKernel, LayoutConflict, SharedMemoryFull."""
+    UnsupportedInKernel, SharedMemoryFull."""
     refused: exc.TwillError | None = None
     known: list[WarpProgram] = []
     for candidate in candidates(wired.program, schedule, machine):

@@ -23,7 +23,7 @@ ANY, ONE = None, 1  # row blocks: as many as program order takes fewest cycles w
 
 
 def refuse_unlowerable(wired: Wired, machine: Machine) -> None:
-    """Raises UnsupportedInKernel or LayoutConflict, with the line, for what no schedule can make a warp program of;
+    """Raises UnsupportedInKernel, with the line, for what no schedule can make a warp program of;
     NoTarget."""
     target_of(machine).refuse(wired.graph)
     if _refusal(wired, machine, ANY) is None:
@@ -43,7 +43,7 @@ def _refusal(wired: Wired, machine: Machine, blocks: int | None) -> exc.TwillErr
         streams(wired, schedule, machine, least, "chosen", 1)
     except (exc.UnsupportedBySchedule, exc.CandidateRefused):
         return None
-    except (exc.UnsupportedInKernel, exc.LayoutConflict) as refused:
+    except exc.UnsupportedInKernel as refused:
         return refused
     return None
 

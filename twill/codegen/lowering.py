@@ -34,7 +34,7 @@ def lower(
     split_index_sets: false leaves out the candidates with `registers` or `switches` (`twill.codegen.lower.candidates`).
     Otherwise as `lower_candidate`.
 
-    Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict, SharedMemoryFull.
+    Raises ScheduleMismatch, UnsupportedInKernel, SharedMemoryFull.
     """
     wired = kernel if isinstance(kernel, Wired) else wire(kernel)
     every = [

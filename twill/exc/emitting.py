@@ -99,10 +99,6 @@ class UnsupportedBySchedule(UnsupportedInKernel):
     """What a schedule asks of the kernel, a warp program cannot say yet; with another schedule it may."""
 
 
-class LayoutConflict(TwillError):
-    """Two uses of one value want it spread over the registers in two ways."""
-
-
 class ScheduleMismatch(TwillError):
     """A schedule was made for another kernel, specialization or machine."""
 

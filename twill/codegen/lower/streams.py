@@ -28,7 +28,7 @@ def streams(
     that the schedule leaves open. asked: the order of program instances. cluster: CTAs that load tiles, or multiply,
     together.
 
-    Raises ScheduleMismatch, UnsupportedInKernel, LayoutConflict.
+    Raises ScheduleMismatch, UnsupportedInKernel.
     """
     refuse_mismatch(wired, schedule, machine)
     dim = split_class(wired, schedule)

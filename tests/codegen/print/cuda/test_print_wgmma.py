@@ -102,5 +102,5 @@ def test_what_the_hardware_cannot_read_is_refused() -> None:
     fragments: list[tuple[str, str, Layout]] = [("acc", "f32", Accumulator(64, 64)), ("p", "f32", Accumulator(64, 32))]
     multiply = Multiply(0, 1, SlotRef(0), False, False, 32, "bf16", True)
     wide = kernel(fragments, multiply, [matrix(0, "b", (32, 64), "bf16")])
-    with pytest.raises(exc.LayoutConflict, match="'p' is not an A operand of 64 x 32"):
+    with pytest.raises(exc.UnsupportedInKernel, match="'p' is not an A operand of 64 x 32"):
         print_cuda(wide)

@@ -141,7 +141,7 @@ def inside(layout: Layout, i: str = "i") -> str:
 def register(result: Layout, operand: Layout, axes: tuple[int, ...], i: str = "i") -> str:
     """The register of `operand`, spread by `axes`, that meets register `i` of `result`.
 
-    Errors: LayoutConflict if that value is held by another thread.
+    Errors: UnsupportedInKernel if that value is held by another thread.
     """
     if isinstance(operand, Uniform):
         return "0"
@@ -170,7 +170,7 @@ def register(result: Layout, operand: Layout, axes: tuple[int, ...], i: str = "i
             if operand.is_long:
                 return f"({i} / {run} * {each} % {columns} / {each} * {run} + {i} % {run})"
             return f"({i} % {run})"
-    raise exc.LayoutConflict(
+    raise exc.UnsupportedInKernel(
         f"a tile {shape_of(operand)} spread as {layout_text(operand)} cannot be an operand (axes {axes}) of a tile"
         f" {shape_of(result)} spread as {layout_text(result)}: other threads hold it"
     )

@@ -172,7 +172,7 @@ def print_copy(stmt: Copy, ctx: PrintContext) -> None:
         return
     source, result = ctx.fragment(stmt.source), ctx.fragment(stmt.result)
     if (source.element, source.layout) != (result.element, result.layout):
-        raise exc.LayoutConflict(f"'{source.name}' and '{result.name}' are not spread alike")
+        raise exc.UnsupportedInKernel(f"'{source.name}' and '{result.name}' are not spread alike")
     count = elements_of(source.layout) // (2 if is_packed(source.element, source.layout) else 1)
     packed = count < elements_of(source.layout)
     with ctx.out.unrolled(f"i32 i = 0; i < {count}; ++i"):
@@ -184,7 +184,7 @@ def _print_columns(stmt: Copy, columns: tuple[int, int], ctx: PrintContext) -> N
     """The registers of some columns, of every row block."""
     source, result = ctx.fragment(stmt.source), ctx.fragment(stmt.result)
     if (source.element, columns_of(source.layout, columns)) != (result.element, result.layout):
-        raise exc.LayoutConflict(f"'{result.name}' is not spread as columns of '{source.name}'")
+        raise exc.UnsupportedInKernel(f"'{result.name}' is not spread as columns of '{source.name}'")
     assert isinstance(source.layout, Accumulator)
     together = 2 if is_packed(source.element, source.layout) else 1
     width = (columns[1] - columns[0]) // 2 // together

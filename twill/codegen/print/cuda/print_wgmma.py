@@ -147,7 +147,7 @@ class _Operands:
         if self._registers is not None:
             fragment = ctx.fragment(self._registers)
             if fragment.layout != Accumulator(layout.rows, stmt.depth) or fragment.element not in ("bf16", "f16"):
-                raise exc.LayoutConflict(f"'{fragment.name}' is not an A operand of {layout.rows} x {stmt.depth}")
+                raise exc.UnsupportedInKernel(f"'{fragment.name}' is not an A operand of {layout.rows} x {stmt.depth}")
 
     @property
     def unit(self) -> int:

@@ -75,7 +75,7 @@ class Printed:
 def print_cuda(program: WarpProgram, machine: Machine | None = None) -> Printed:
     """The kernel of `program`. machine: the program's own, by name, unless given.
 
-    Errors: UnsupportedInKernel, LayoutConflict for a statement that has no CUDA.
+    Errors: UnsupportedInKernel for a statement that has no CUDA.
     """
     return _Kernel(program, machine or load_machine(program.machine)).printed()
 

@@ -25,7 +25,8 @@ from itertools import accumulate, islice
 from twill.codegen.verify.abstract.derive import bounds_met, shapes, touched, touches_outside
 from twill.codegen.verify.abstract.extent import ZeroStep, scouts, trips_of, walked_at
 from twill.codegen.verify.abstract.guards import Conditions, said
-from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, no_element
+from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar, evaluate, no_element
+from twill.codegen.verify.abstract.scheduling import Index
 from twill.codegen.verify.abstract.wanted import Wanted
 from twill.kernel.problem import Case, ProblemTable
 from twill.tile.interpret.sequential import descriptor_scalars, instances
@@ -90,6 +91,7 @@ class _Search:
         self.widest = max((axis.extent for axis in axes), default=1)
         self.base = {name: problem.unit(name) for name in problem.units}
         self.seen: dict[tuple[int, ...], Trips | None] = {}
+        self.orders: dict[tuple[int, ...], Sequence[tuple[Index, Mapping[str, Scalar]]]] = {}
         self.cases: dict[tuple[int, ...], Case] = {}
         self.plain = replace(problem, tables={}) if problem.tables else None
         self.sayings: dict[tuple[int, ...], set[tuple[object, bool]]] = {}
@@ -217,9 +219,15 @@ class _Search:
         """Those of the instances that one CTA works on: the first of each pair in a cluster."""
         if self.goal.ctas == 1:
             return trips
-        grid = three(case.grid)
-        known = dict(zip(instances(grid), trips, strict=True))
-        return [known[index] for index, _ in self.goal.instances_of(grid, self.scalars(case))]
+        known = dict(zip(instances(three(case.grid)), trips, strict=True))
+        return [known[index] for index, _ in self._order(case)]
+
+    def _order(self, case: Case, rank: int = 0) -> Sequence[tuple[Index, Mapping[str, Scalar]]]:
+        """The instances of a CTA of a launch: those of all, or of one of each cluster."""
+        key = (*case.sizes.values(), rank)
+        if key not in self.orders:
+            self.orders[key] = self.goal.instances_of(three(case.grid), self.scalars(case), rank)
+        return self.orders[key]
 
     def _pair_goals(self, case: Case) -> Iterator[Goal]:
         cluster = self.goal.cluster
@@ -228,7 +236,7 @@ class _Search:
         grid = three(case.grid)
         yield "pair", "half" if grid[cluster.axis] % self.goal.ctas else "whole"
         scalars = self.scalars(case) if self.goal.same else {}
-        for index, names in self.goal.instances_of(grid, scalars) if self.goal.same else ():
+        for index, names in self._order(case) if self.goal.same else ():
             scope = EvaluationScope(scalars, grid, index, no_element, dict(names))
             yield from (("same", expr, bool(evaluate(expr, scope))) for expr in self.goal.same)
 
@@ -241,7 +249,7 @@ class _Search:
 
     def _reuse_goals(self, case: Case) -> Iterator[Goal]:
         grid, scalars = three(case.grid), self.scalars(case) if self.goal.reuse_counters else {}
-        order = [index for index, _ in self.goal.instances_of(grid, scalars)] if self.goal.reuse_counters else []
+        order = [index for index, _ in self._order(case)] if self.goal.reuse_counters else []
         for counter in self.goal.reuse_counters:
             reused: set[str] = set()
             for name, there in counter.finds(order, grid, scalars):
@@ -254,7 +262,7 @@ class _Search:
     def _guard_goals(self, case: Case) -> Iterator[Goal]:
         grid, scalars = three(case.grid), self.scalars(case)
         conditions = Conditions(grid, scalars)
-        orders = [self.goal.instances_of(grid, scalars, rank) for rank in range(self.goal.ctas)]
+        orders = [self._order(case, rank) for rank in range(self.goal.ctas)]
         for number, one in enumerate(self.goal.outlines):
             for order in orders:
                 conditions.outline(number, one, order)
