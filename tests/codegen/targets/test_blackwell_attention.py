@@ -179,6 +179,23 @@ def test_a_fault_between_threads_and_mmas_is_found_by_the_abstract_machine(name:
     assert rules & {violation.rule for violation in found}, [v.describe() for v in found]
 
 
+def test_an_arrival_behind_mmas_is_not_known_from_a_later_one_of_the_same_thread() -> None:
+    """Of the first K of an instance: that Q's slot is free says that the MMAs are over, not that their arrival for K's
+    slot has come; a wait for the next phase would take the last one for it."""
+    program = attention.lowered(FULL)
+
+    def unasked(stmt: aref.Stmt) -> aref.Stmt:
+        if not isinstance(stmt, aref.Pipeline):
+            return stmt
+        kept = (tuple(one for one in stage if not isinstance(one, aref.Acquire)) for stage in stmt.prologue)
+        return replace(stmt, prologue=tuple(kept))
+
+    wrong = changed(program, "load", unasked)
+    assert wrong != program
+    found = verify(wrong, problem_of(attention.kernel(FULL).specialization), enough=1)
+    assert found and found[0].rule == "phase", [v.describe() for v in found]
+
+
 def test_an_accumulator_that_begins_anew_while_it_is_read_is_found() -> None:
     extracted = once("read-squares", lambda: extract("tests/tensor_kernels.py::squares", None, *given_squares()))
     solved = once("b200-squares", lambda: solve(extracted.graph, machine(), SolveOptions(fuse=False)))

@@ -43,12 +43,14 @@ class RingState:
     def of(cls, aref: Aref, number: int, where: str = "") -> RingState:
         """Fresh barriers."""
         names = [f"slot {slot} of ring `{aref.name}`{where}" for slot in range(aref.depth)]
-        return cls(
-            aref,
-            number,
-            [Mbarrier(f"the full barrier of {name}", aref.full_count) for name in names],
-            [Mbarrier(f"the empty barrier of {name}", aref.empty_count) for name in names],
+        full, empty = (
+            [
+                Mbarrier(f"the {side} barrier of {name}", count, ("ended", number, slot, bit))
+                for slot, name in enumerate(names)
+            ]
+            for bit, side, count in ((1, "full", aref.full_count), (0, "empty", aref.empty_count))
         )
+        return cls(aref, number, full, empty)
 
 
 @dataclass
@@ -252,6 +254,7 @@ class Actor:
             self.report("phase", f"{self.role} arrives in phase {phase} of {barrier.name} without knowing in each of "
                                  f"its warps that phase {phase - 1} is complete")  # fmt: skip
         barrier.arrive(arrivals, clock, expected)
+        barrier.late |= behind
         if barrier.arrived >= barrier.count and not (barrier.expected or barrier.loads):
             self.settle(barrier, landed)
 
@@ -261,7 +264,11 @@ class Actor:
         if phase >= len(barrier.done):
             return False
         known = self.clock.collective() if each else self.everything()
-        return all(count <= known.get(event, 0) for event, count in barrier.done[phase].items() if event[0] == "time")
+        done = barrier.done[phase]
+        if any(count > known.get(event, 0) for event, count in done.items() if event[0] == "time"):
+            return False
+        waited = any(at == phase and known.get(event, 0) >= time for event, time, at, _ in barrier.waits)
+        return waited or done.get(barrier.ended, 0) <= known.get(barrier.ended, 0)
 
     def everything(self) -> Clock:
         """All that any thread of the group knows."""

@@ -14,11 +14,16 @@ class Mbarrier:
 
     expected, issued: bytes of this phase that were announced, and that loads bring. loads: what they do when they land.
     done[p]: what is known after phase p. waits: (event, time, phase, line) of waits that passed.
+
+    ended: counts phases of which some arrival is made when MMAs are over (late). Of two such arrivals of one thread
+    either may come first, so whoever waited for a later one knows that the MMAs are over, not that this phase is.
     """
 
     name: str
     count: int
+    ended: Event
     phase: int = 0
+    late: bool = False
     arrived: int = 0
     expected: int = 0
     issued: int = 0
@@ -50,11 +55,13 @@ class Mbarrier:
         clock = dict(self.clock)
         if landed is not None:
             clock[landed] = self.phase + 1
+        if self.late:
+            clock[self.ended] = self.phase + 1
         self.done.append(clock)
         self.arrived -= self.count
         self.phase += 1
         self.expected = self.issued = 0
-        self.loads, self.clock = [], {}
+        self.loads, self.clock, self.late = [], {}, False
         return True
 
     def passes(self, phase: int) -> bool:

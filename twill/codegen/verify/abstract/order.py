@@ -7,6 +7,7 @@ A clock says for each kind of event how many of them have certainly happened bef
 - ("mma", g): its groups of MMAs in order of Commit
 - ("read", g), ("bulk", g): its bulk store groups that have read shared memory, that are complete
 - ("tma", ring, slot): phases of a full barrier, and with them the loads that landed on it
+- ("ended", ring, slot, full): phases of an mbarrier that ended with an arrival behind MMAs
 - ("begun", rank): 1 if that CTA of the cluster has made its barriers
 
 The threads of a warp group know different things: a thread knows what it did itself; what all the others did, only
