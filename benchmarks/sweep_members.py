@@ -24,8 +24,8 @@ class MemberTiles:
     @property
     def name(self) -> str:
         """Its folder."""
-        more = f"c{self.cluster}" if self.cluster > 1 else "s" if self.split else ""
-        return f"{self.m}x{self.n}x{self.k}{more}"
+        together = f"c{self.cluster}" if self.cluster > 1 else ""
+        return f"{self.m}x{self.n}x{self.k}{'s' if self.split else ''}{together}"
 
 
 @dataclass(frozen=True)
@@ -50,16 +50,19 @@ class GemmKernel:
 def _tiles(deep: int) -> tuple[MemberTiles, ...]:
     """Of kernels whose rows of K have 128 bytes in `deep` elements."""
     small = [MemberTiles(m, n, k, split=True) for m, n, k in (
-        (64, 64, deep), (64, 64, 2 * deep), (64, 128, deep), (64, 128, 2 * deep), (64, 256, deep), (128, 64, deep),
-        (128, 64, 2 * deep), (128, 128, deep), (128, 192, deep), (192, 128, deep), (128, 256, deep), (256, 128, deep),
+        (64, 32, 2 * deep), (64, 64, deep), (64, 64, 2 * deep), (64, 128, deep), (64, 128, 2 * deep), (64, 256, deep),
+        (128, 64, deep), (128, 128, deep), (192, 128, deep), (128, 256, deep), (256, 128, deep),
     )]  # fmt: skip
     whole = [MemberTiles(m, n, deep, group) for m, n, group in (
-        (128, 128, 8), (128, 192, 8), (192, 128, 8), (128, 256, 16), (256, 128, 8),
+        (128, 128, 8), (128, 192, 8), (192, 128, 8), (192, 192, 8), (128, 256, 16), (256, 128, 8),
     )]  # fmt: skip
     shared = [MemberTiles(m, n, deep, group, 2) for m, n, group in (
-        (64, 128, 8), (128, 64, 8), (128, 128, 8), (128, 192, 8), (128, 256, 16), (256, 128, 8),
+        (128, 192, 8), (192, 128, 8), (128, 256, 16), (256, 128, 8),
     )]  # fmt: skip
-    return (*whole, *small, *shared)
+    both = [MemberTiles(m, n, deep, 8, 2, split=True) for m, n in (
+        (64, 128), (128, 128), (128, 192), (128, 256),
+    )]  # fmt: skip
+    return (*whole, *small, *shared, *both)
 
 
 KERNELS = {
@@ -79,7 +82,7 @@ def build(folder: Path, machine: str, types: Sequence[str]) -> int:
             out = folder / kind / tiles.name
             if (out / MANIFEST).is_file():
                 continue
-            how = ["--split", "2"] if tiles.split else ["--cluster", str(tiles.cluster)] if tiles.cluster > 1 else []
+            how = [*(["--split", "2"] if tiles.split else []), "--cluster", str(tiles.cluster)]
             words = kernel.words(tiles)
             sig = [word for one in words[0] for word in ("--sig", one)]
             const = [word for one in words[1] for word in ("--const", one)]
@@ -102,5 +105,5 @@ def family(folder: Path, kernel: GemmKernel, machine: str) -> Family:
         if not (folder / tiles.name / MANIFEST).is_file():
             continue
         extracted = extract(kernel.file, None, *kernel.words(tiles), split=2 if tiles.split else 1)
-        read.append((tiles.name, extracted, load_schedule(folder / tiles.name / "schedule.json")))
+        read.append((tiles.name, extracted, load_schedule(folder / tiles.name / "schedule.json"), tiles.cluster))
     return family_of(read, load_machine(machine))

@@ -128,9 +128,8 @@ def test_k_is_split_into_as_many_parts_as_asked_or_refused_with_the_line(
     split = EmittedKernel.load(tmp_path / "o").manifest.split
     assert split is not None
     assert (split.axis, split.parts, split.bytes) == (1, 3, 4 * 128 * 128)
-    for more, said in ((("--cluster", "2"), "repeat an instance"), (("--as", "gluon"), "no printer for Gluon")):
-        assert main([*words[:-2], "--ir", *more]) == 2
-        assert said in capsys.readouterr().err
+    assert main([*words[:-2], "--ir", "--as", "gluon"]) == 2
+    assert "no printer for Gluon" in capsys.readouterr().err
     assert main(["emit", "examples/attention.py", *GIVEN, "--split", "2", "--ir"]) == 2
     assert "attention.py:20: K cannot be split: the loop carries 3 values" in capsys.readouterr().err
 

@@ -14,6 +14,7 @@ from twill.codegen.emission import Extracted, emit_solved, extract
 from twill.codegen.emit import Emission
 from twill.codegen.lowering import lower
 from twill.codegen.print.sections import sections
+from twill.codegen.verify.abstract.inputs import launch
 from twill.codegen.verify.abstract_machine import trials, verify
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.parse import parse
@@ -117,10 +118,52 @@ def test_the_machine_code_does_what_the_tile_program_does_and_leaves_its_counter
     assert (manifest.split.axis, manifest.split.parts, manifest.split.bytes) == (1, 3, 4 * 64 * 64)
     assert manifest.workspace == SPLIT_ZEROS
     problem = problem_of(split().specialization)
-    launch = execute.small(emission.program, 2, problem)[-1]
-    assert not execute.verified(emission.build.ptx, manifest, emission.program, launch, ctas=3).said()
-    whole = replace(launch, grid=(launch.grid[0], 1))
+    made = execute.small(emission.program, 2, problem)[-1]
+    assert not execute.verified(emission.build.ptx, manifest, emission.program, made, ctas=3).said()
+    whole = replace(made, grid=(made.grid[0], 1))
     assert not execute.verified(emission.build.ptx, manifest, emission.program, whole).said()
+
+
+def test_many_parts_are_added_in_their_order_whoever_comes_last() -> None:
+    """More than are loaded ahead; the rest of them, too."""
+    emission = emitted()
+    case = execute.small(emission.program, 2, problem_of(split().specialization))[-1]
+    for parts in (7, 8):
+        made = replace(case, grid=(1, parts))
+        assert not execute.verified(emission.build.ptx, emission.manifest, emission.program, made, ctas=parts).said()
+
+
+@cache
+def paired() -> Emission:
+    """The same in clusters of two."""
+    return emit_solved(split(), machine(), lambda graph, on: schedule(), cluster=2)
+
+
+def test_a_cta_that_repeats_its_neighbour_s_instance_is_no_part_of_a_sum() -> None:
+    """Three tiles, so the second pair of each part lacks its second instance."""
+    emission = paired()
+    problem = problem_of(split().specialization)
+    assert problem is not None
+    assert verify(emission.program, problem) == ()
+    case = problem.case({"M": 64 * 3, "N": 64, "K": 64 * 4})
+    made = launch(emission.program.program, replace(case, grid=(*case.grid, 3)))
+    assert made.grid == (3, 3)
+    assert not execute.verified(emission.build.ptx, emission.manifest, emission.program, made, ctas=4).said()
+
+
+def test_one_that_counted_itself_in_would_be_found() -> None:
+    whole = {stmt.slot: stmt.parts for group in lowered().groups for stmt in group.stmts if isinstance(stmt, SumParts)}
+
+    def block(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(
+            replace(s, parts=next(iter(whole.values()))) if isinstance(s, SumParts) else with_blocks(s, block)
+            for s in stmts
+        )
+
+    program = paired().program
+    groups = tuple(replace(group, body=block(group.body)) for group in program.groups)
+    found = verify(replace(program, groups=groups), problem_of(split().specialization), enough=1)
+    assert "parts" in {violation.rule for violation in found}
 
 
 def test_so_many_tiles_that_their_counters_have_no_room_are_not_split() -> None:

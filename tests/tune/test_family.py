@@ -60,7 +60,7 @@ def test_a_family_is_read_as_it_was_written(tmp_path: object) -> None:
 
     assert isinstance(tmp_path, Path)
     kernel, schedule = solved()
-    made = family_of([("00", kernel, schedule), ("01", *solved(split=2))], H100)
+    made = family_of([("00", kernel, schedule, 1), ("01", *solved(split=2), 2)], H100)
     (tmp_path / "family.json").write_text(made.text())
     assert read_family(tmp_path) == made
     assert isinstance(made.without(frozenset({"01"})), Family)

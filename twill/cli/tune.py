@@ -65,7 +65,7 @@ def family_text(explored: Explored, built: Mapping[str, Built], found: Tuning, m
     from twill.tune.family import family_of
 
     emitted = [
-        (built[one.name].folder.name, one.kernel, built[one.name].schedule)
+        (built[one.name].folder.name, one.kernel, built[one.name].schedule, one.cluster)
         for one in explored.candidates
         if one.name in built
     ]

@@ -199,6 +199,28 @@ class EmissionFigures(Document):
     kept: Figure
 
 
+class LaunchFigures(Document):
+    """What a launch takes beside its schedule, for the ranking of variants of one kernel (docs/tuning.md,
+    "Families"); no schedule and no emitted code depends on any of it. Cycles of an SM at work.
+
+    line_bytes: of the L2 cache's lines. line: cycles of an SM for each line of a tile that the TMA brings. port: bytes
+    that reach an SM in a cycle. memory: bytes that memory gives all of them in a cycle. shown: part of the code around
+    loops that is not hidden behind other instances. blend: exponent with which times of units that work side by side
+    are added (1: one after the other; many: the longest). meeting: cycles for partial sums to meet, part: for those of
+    each 4096 elements. cluster: cycles that CTAs of a cluster need to begin and to end together.
+    """
+
+    line_bytes: Figure
+    line: Figure
+    port: Figure
+    memory: Figure
+    shown: Figure
+    blend: Figure
+    meeting: Figure
+    part: Figure
+    cluster: Figure
+
+
 class Machine(Document):
     """One GPU as the solver sees it. `lookup` methods raise KeyError with the missing name."""
 
@@ -218,15 +240,18 @@ class Machine(Document):
     crossing: Crossing
     l2: Figure | None = None  # bytes of the cache that all SMs share (None: not described, and no part of the text)
     emission: EmissionFigures | None = None  # the same: None if not described
+    launches: LaunchFigures | None = None  # the same
 
     @model_serializer(mode="wrap")
     def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = handler(self)
-        return {key: value for key, value in found.items() if value is not None or key not in ("l2", "emission")}
+        optional = ("l2", "emission", "launches")
+        return {key: value for key, value in found.items() if value is not None or key not in optional}
 
     def digest(self) -> str:
-        """SHA-256 of what schedules depend on: all but `l2` and `emission`, on which only emitted code depends."""
-        return Document.digest(self.model_copy(update={"l2": None, "emission": None}))
+        """SHA-256 of what schedules depend on: all but `l2` and `emission`, on which only emitted code depends, and
+        `launches`."""
+        return Document.digest(self.model_copy(update={"l2": None, "emission": None, "launches": None}))
 
     @property
     def emitting(self) -> EmissionFigures:

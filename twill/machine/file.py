@@ -26,6 +26,7 @@ from twill.machine.description import (
     Crossing,
     EmissionFigures,
     Figure,
+    LaunchFigures,
     Machine,
     MmaInstruction,
     OperationCost,
@@ -55,7 +56,9 @@ EXAMPLES = {
     "granule": "8", "pair": FIGURE, "names": '["exp2.f32"]', "interleaved": '["issue"]', "extends": '"h100"',
     "source": '"document, table"', "description": '"what it does"',
 }  # fmt: skip
-SECTIONS = ("sources", "units", "mma", "transfers", "memories", "contexts", "register_file", "crossing", "emission")
+SECTIONS = (
+    "sources", "units", "mma", "transfers", "memories", "contexts", "register_file", "crossing", "emission", "launches",
+)  # fmt: skip
 WORDS = {
     "string": "a text", "bool": "true or false", "int": "a whole number", "float": "a number",
     "tuple": "a list of texts", "model": "a table", "dict": "a table",
@@ -63,7 +66,7 @@ WORDS = {
 MODELS: dict[str, type[Document]] = {
     "mma": MmaInstruction, "transfers": Transfer, "contexts": Context, "register_file": RegisterFile,
     "crossing": Crossing,
-    "operations": OperationCost, "emission": EmissionFigures,
+    "operations": OperationCost, "emission": EmissionFigures, "launches": LaunchFigures,
 }  # fmt: skip
 WHOLE = {"sms", "l2", "bytes", "registers", "overhead", *EmissionFigures.model_fields}
 WHOLE -= {"under_load", "ordered", "cached", "kept"}

@@ -22,7 +22,7 @@ from twill.runtime.interval import TimedInterval, captures
 from twill.runtime.member import FamilyMember
 
 LOG = logging.getLogger("twill.family")
-COMPARED = 4  # members whose launches are timed
+COMPARED = 6  # members whose launches are timed
 SAMPLES = 5  # timed launches of each, behind one that is not
 TIMED_SIZES = 3  # of a class, whose launches are timed; for the others their times tell
 

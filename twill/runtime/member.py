@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from twill.manifest.document import CallArgument
-from twill.manifest.family import MOST_PARTS, MemberCost
+from twill.manifest.evaluate import evaluate
+from twill.manifest.family import PARTS, MemberCost, TensorSize
 from twill.runtime.kernel import EmittedKernel, GridLike
+from twill.runtime.tensor import ELEMENT_BYTES
 
 
 @dataclass(frozen=True)
@@ -37,19 +39,35 @@ class FamilyMember:
         split = self.kernel.manifest.split
         if split is None:
             return [self]
-        made = (replace(self.kernel.manifest, split=replace(split, parts=n)) for n in range(1, MOST_PARTS + 1))
+        made = (replace(self.kernel.manifest, split=replace(split, parts=n)) for n in PARTS)
         return [
             replace(self, name=f"{self.name}/{number}", kernel=EmittedKernel(manifest, self.kernel.cubin))
-            for number, manifest in enumerate(made, 1)
+            for number, manifest in zip(PARTS, made, strict=True)
         ]
 
     def predicted(self, instances: int, sms: int, values: Mapping[str, Any]) -> float:
         """Cycles of a launch; infinite where nothing is known."""
         if self.cost is None:
             return math.inf
-        split = self.kernel.manifest.split
-        cycles = self.cost.cycles(instances, sms, dict(values), 1 if split is None else split.parts)
+        manifest = self.kernel.manifest
+        parts = 1 if manifest.split is None else manifest.split.parts
+        sizes = self.sizes(values)
+        cycles = self.cost.launch(instances, sms, dict(values), sizes, parts, manifest.cluster)
         return math.inf if cycles is None else cycles
+
+    def sizes(self, values: Mapping[str, Any]) -> dict[str, TensorSize]:
+        """Of the arguments that have tensor maps, as far as they follow from numbers of the call."""
+        found: dict[str, TensorSize] = {}
+        for entry in self.kernel.manifest.maps:
+            element = ELEMENT_BYTES.get(entry.element, 0)
+            try:
+                sizes = [evaluate(size, dict(values)) for size in entry.sizes if size is not None]
+                row = evaluate(entry.strides[-2], dict(values)) if len(entry.strides) > 1 else 0
+            except (KeyError, ArithmeticError):
+                continue
+            if len(sizes) == len(entry.sizes):
+                found.setdefault(entry.argument, TensorSize(math.prod(sizes) * element, int(row) * element))
+        return found
 
     def given(self, bound: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments of a call, by name, with the member's constants and blocks."""
@@ -97,4 +115,5 @@ def numbers_of(
             found[argument.name] = value
         elif hasattr(value, "block_shape"):
             found.update({f"{argument.name}.shape.{axis}": int(size) for axis, size in enumerate(value.shape)})
+            found.update({f"{argument.name}.stride.{axis}": int(size) for axis, size in enumerate(value.strides)})
     return found

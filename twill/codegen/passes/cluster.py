@@ -1,13 +1,12 @@
 """What the streams of warp groups do otherwise because two CTAs work together: slots go back to both, and an instance
-that only repeats its neighbour's stores nothing. Where they multiply together, the first one issues the products, and
-alone expects the bytes of their operands."""
+that only repeats its neighbour's stores nothing and is no part of a sum. Where they multiply together, the first one
+issues the products, and alone expects the bytes of their operands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from twill import exc
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.expression import Apply, Expr, Local, Number
 from twill.codegen.warp.program import (
@@ -22,6 +21,7 @@ from twill.codegen.warp.program import (
     Let,
     Stmt,
     StoreGlobal,
+    SumParts,
     TensorMultiply,
     TmaLoad,
     TmaStore,
@@ -63,6 +63,9 @@ def in_cluster(group: WarpGroup, arefs: Sequence[Aref]) -> WarpGroup:
                 yield replace(stmt, everywhere=True)
             elif isinstance(stmt, Expect) and stmt.cursor in pairs:
                 yield If(FIRST, (stmt,))
+            elif isinstance(stmt, SumParts):  # who repeats an instance is not counted among its parts
+                parts = Apply("select", (Local(PRESENT, "i1"), stmt.parts, Number(1)), "i32")
+                yield replace(stmt, parts=parts)
             else:
                 yield with_blocks(stmt, changed)
         if stores:
@@ -104,11 +107,6 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass."""
     if program.cluster is None:
         return program
-    if program.program.split is not None:  # an instance that repeats its neighbour's would be counted twice
-        raise exc.UnsupportedInKernel(
-            "K is split, and CTAs of a cluster may repeat an instance", file=program.program.file,
-            hint="--split or --cluster, not both",
-        )  # fmt: skip
     groups = clustered(program.groups, program.arefs)
     if program.cluster.together is not None:
         groups = [replace(group, body=in_its_turn(group.body, program.cluster.together)) for group in groups]

@@ -291,8 +291,8 @@ class SumParts(Stmt):
     of their `part`; elsewhere the result is the operand. Both are of f32 and have one layout.
 
     slot: which sum it is (i32): equal for the `parts` instances that meet, and for no others; each has another part,
-    from 0. scratch: a word of shared memory with the group's own `barrier`: Sync, one thread writes it, Sync, all read.
-    Who writes it again needs another Sync.
+    from 0; of one part its operand is the sum, and nothing meets. scratch: a word of shared memory with the group's own
+    `barrier`: Sync, one thread writes it, Sync, all read. Who writes it again needs another Sync.
     """
 
     operand: int

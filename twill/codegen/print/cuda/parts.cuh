@@ -15,15 +15,28 @@ template <u32 THREADS, u32 COUNT> DEV void store_parts(float* part, i32 thread, 
     ((Vec4*)part)[i * THREADS + thread] = Vec4{__float_as_uint(d[4 * i]), __float_as_uint(d[4 * i + 1]),
                                                __float_as_uint(d[4 * i + 2]), __float_as_uint(d[4 * i + 3])};
 }
-// d += what another one stored at `part`.
-template <u32 THREADS, u32 COUNT> DEV void add_parts(const float* part, i32 thread, float (&d)[COUNT]) {
-  const Vec4* from = (const Vec4*)part + thread;
+// d += what others stored from `sums` on: parts n, n + 1, ... in their order, but not `own` nor any from `parts` on. All
+// are loaded before the first is added, so that they are waited for once.
+template <u32 THREADS, u32 AHEAD, u32 COUNT>
+DEV void add_parts(const float* sums, i32 thread, i32 n, i32 own, i32 parts, float (&d)[COUNT]) {
+  const u32 nothing = 0x80000000u;  // -0, which changes nothing that it is added to
+  Vec4 v[AHEAD][COUNT / 4];
 #pragma unroll
-  for (u32 i = 0; i < COUNT / 4; ++i) {
-    const Vec4 v = load_part(from + i * THREADS);
-    d[4 * i] += __uint_as_float(v.x), d[4 * i + 1] += __uint_as_float(v.y);
-    d[4 * i + 2] += __uint_as_float(v.z), d[4 * i + 3] += __uint_as_float(v.w);
+  for (u32 a = 0; a < AHEAD; ++a) {
+    const i32 m = n + (i32)a;
+    const Vec4* from = (const Vec4*)(sums + (u64)m * THREADS * COUNT) + thread;
+    const bool there = m < parts && m != own;
+#pragma unroll
+    for (u32 i = 0; i < COUNT / 4; ++i)
+      v[a][i] = there ? load_part(from + i * THREADS) : Vec4{nothing, nothing, nothing, nothing};
   }
+#pragma unroll
+  for (u32 a = 0; a < AHEAD; ++a)
+#pragma unroll
+    for (u32 i = 0; i < COUNT / 4; ++i) {
+      d[4 * i] += __uint_as_float(v[a][i].x), d[4 * i + 1] += __uint_as_float(v[a][i].y);
+      d[4 * i + 2] += __uint_as_float(v[a][i].z), d[4 * i + 3] += __uint_as_float(v[a][i].w);
+    }
 }
 // d, which is part number `own`, becomes the sum of `parts` of them, stored from `sums` on: the first two, and then one
 // after the other. Two numbers have the same sum in either order, so that it is the same whoever adds.
@@ -33,7 +46,7 @@ template <u32 THREADS, u32 COUNT> DEV void sum_parts(const float* sums, i32 thre
     for (u32 i = 0; i < COUNT; ++i) d[i] = -0.f;  // which changes nothing that is added to it
     own = -1;
   }
+  constexpr u32 ahead = COUNT <= 16 ? 8 : COUNT <= 32 ? 4 : COUNT <= 64 ? 2 : 1;  // parts, as registers allow
 #pragma unroll 1
-  for (i32 n = 0; n < parts; ++n, sums += THREADS * COUNT)
-    if (n != own) add_parts<THREADS>(sums, thread, d);
+  for (i32 n = 0; n < parts; n += ahead) add_parts<THREADS, ahead>(sums, thread, n, own, parts, d);
 }

@@ -153,7 +153,7 @@ def _sum_parts(actor: Actor, stmt: SumParts) -> None:
     actor.clock.tick()
     _exchange(actor, SlotRef(stmt.scratch))
     slot, part, parts = (integer(expr, actor.scope) for expr in (stmt.slot, stmt.part, stmt.parts))
-    met = actor.machine.tensors.sums.add(slot, part, parts, value)
+    met = actor.machine.tensors.sums.add(slot, part, parts, value) if parts > 1 else value
     if isinstance(met, str):
         actor.report("parts", f"{actor.role} adds {met}")
     actor.scope.names[LAST_PART] = not isinstance(met, str) and met is not None
