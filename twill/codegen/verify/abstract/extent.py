@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from twill.codegen.verify.abstract.scalars import of_integers, wrapped
+from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conversions import rounded
 from twill.tile.interpret.elements import OutsideOfTensor
 from twill.tile.interpret.sequential import Instance, instances, walked
@@ -39,7 +40,7 @@ def trips_at(
     loops, axes = [item for item in program.body if isinstance(item, Loop)], _axes(program.trips_outline)
     start: Mapping[int, Any] | None = None
     for index, at in walked_at(program, grid, scalars, indices):
-        place = (tuple(index[axis] for axis in axes), at)
+        place = (tuple(index[axis] for axis in axes), tuple(np.asarray(number).item() for number in at))
         if place not in known:
             scout = _Counter(program, index, grid, scalars, at=at, start=start)
             scout.run()
