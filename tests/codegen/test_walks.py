@@ -25,6 +25,7 @@ from twill.codegen.warp.program import (
     MakeMap,
     ScalarLoop,
     Settle,
+    ShowMaps,
     Stmt,
     WarpProgram,
     walk,
@@ -176,6 +177,7 @@ def test_tensor_maps_are_made_where_the_problem_is_another() -> None:
 
 FAULTS = {
     "a map that no group makes": (lambda block: without(block, lambda s: isinstance(s, MakeMap)), "map"),
+    "a map that is not shown": (lambda block: without(block, lambda s: isinstance(s, ShowMaps)), "map"),
     "a map made anew under copies": (lambda block: without(block, lambda s: isinstance(s, Settle)), "map"),
     "a map made anew under stores": (
         lambda block: without(block, lambda s: isinstance(s, BulkWait) and not s.read),

@@ -30,6 +30,7 @@ COUNTERS_AT = 128  # bytes into the workspace: counters of a split, behind that 
 NOTHING_AT = 64  # bytes into the workspace: 16 zeros, where tensor maps begin whose tensor has no elements
 MAPS_AT = 128  # bytes into the workspace: tensor maps that CTAs make, behind its zeros
 MAP_BYTES = 128  # of a tensor map
+PLACES = 2  # of each map of a CTA: copies go through one while the other is made
 SPLIT_ZEROS = 1 << 16  # bytes of zeros of a split kernel
 POSITIVE = (2.0**-32, 2.0**32)  # what a number that is promised to be positive may be
 AGAIN = "emit the kernel again; what was emitted is not meant to be edited"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from twill import exc
-from twill.manifest.document import MAP_BYTES, CallArgument, KernelParameter, Manifest, MapEntry, Promise
+from twill.manifest.document import MAP_BYTES, PLACES, CallArgument, KernelParameter, Manifest, MapEntry, Promise
 from twill.manifest.evaluate import Scalar, evaluate, names
 from twill.manifest.tile_loop import instance_grid
 from twill.runtime.address import MovingMaps, free_addresses
@@ -223,7 +223,7 @@ def workspace_room(manifest: Manifest, grid: Grid, ctas: int) -> int:
     tensor maps that its CTAs make."""
     split = manifest.split
     if manifest.own_maps:
-        return ctas * manifest.own_maps * MAP_BYTES
+        return ctas * manifest.own_maps * PLACES * MAP_BYTES
     return 0 if split is None or grid[split.axis] == 1 else math.prod(grid) * split.bytes
 
 

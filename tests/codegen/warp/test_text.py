@@ -48,6 +48,7 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.Expect(10, 8192),
     aref.Settle(10),
     aref.MakeMap(1, 0, (N, None), (ROW, Number(1)), N),
+    aref.ShowMaps((1, 1)),
     aref.TmaLoad(0, (ROW, Number(0)), aref.SlotRef(0, 10, (0, 64), (0, 64)), 10),
     aref.Publish(10),
     aref.Fence((0,)),
@@ -175,6 +176,7 @@ group 0 consumer: 128 threads, 240 registers
     expect x_read 8192 bytes
     settle x_read
     make map y: [$N, ?] by [row, 1], offset $N, through x
+    show maps y, y
     tma load x[row, 0] -> x[x_read][0:64, 0:64] full at x_read
     publish x_read
     fence %acc#0

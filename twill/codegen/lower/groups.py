@@ -16,7 +16,7 @@ COPIES = (
 )
 ISSUER = "load"  # the role of a load group that is alone
 BESIDE = 16  # registers beside an accumulator: part of an operand A, addresses
-WALKING = 2  # granules more for load groups that find their instances by a walk, and make tensor maps
+WALKING = 4  # granules more for load groups that find their instances by a walk, and make tensor maps
 EVERY = 256  # steps: more than any budget has granules
 
 

@@ -14,7 +14,7 @@ from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.scalars import ScalarTable
 from twill.codegen.lower.walk import walk_of
 from twill.codegen.warp.expression import Apply, Expr, Local, Lookup, Number, NumPrograms, ProgramId, Symbol
-from twill.codegen.warp.program import BulkWait, CountReuse, If, MakeMap, Settle, Stmt, TensorMapSpec
+from twill.codegen.warp.program import BulkWait, CountReuse, If, MakeMap, Settle, ShowMaps, Stmt, TensorMapSpec
 from twill.codegen.warp.resources import MAP_BYTES
 
 
@@ -57,7 +57,7 @@ class MadeMaps:
             return
         waits = (*(Settle(cursor) for cursor in self.cursors), *([BulkWait(0, read=False)] if self.stores else []))
         makes = (self.guarded(stmt) for _, stmt in self.known.values())
-        stmts = (*waits, *makes)
+        stmts = (*waits, *makes, ShowMaps(tuple(stmt.map for _, stmt in self.known.values())))
         values = self.leaves(expr for _, stmt in self.known.values() for expr in expressions(stmt))
         if values is None:
             yield from stmts

@@ -48,6 +48,7 @@ _STATEMENTS = {
                   "<< by CTA {sender:int} for all>>",
     aref.MakeMap: "make map {map:map}: [{sizes:sizes}] by [{strides:exprs}], offset {offset:expr}, "
                   "through {scratch:buffer}",
+    aref.ShowMaps: "show maps {maps:maps}",
     aref.Settle: "settle {cursor:cursor}",
     aref.Publish: "publish {cursor:cursor}<< behind MMAs{behind:flag}>>",
     aref.Get: "get {cursor:cursor}",

@@ -10,8 +10,8 @@ from twill.codegen.warp.statements import Stmt
 
 @dataclass(frozen=True)
 class MakeMap(Stmt):
-    """The elected thread makes the tensor map of its group: copies that it issues see sizes, strides and offset as they
-    are now, until it is made again. No copy through the map as it was may still be on its way (Settle, BulkWait).
+    """The elected thread makes the tensor map of its group, in the one of its two places where the map is not now.
+    Copies may still be on their way through the map as it is, but not through the one before it (Settle, BulkWait).
     scratch: a buffer of 128 bytes that only this thread uses. sizes, strides, offset: as of a TensorMapSpec, of scalars
     that are known here; where a size is below 1, nothing is inside of the tensor."""
 
@@ -23,7 +23,16 @@ class MakeMap(Stmt):
 
 
 @dataclass(frozen=True)
+class ShowMaps(Stmt):
+    """Copies that the elected thread issues from here on see its maps as it has made them: a release of all, and an
+    acquire of each."""
+
+    maps: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Settle(Stmt):
-    """The producer of a ring of transport "tma" waits until every slot that it has filled is full."""
+    """The producer of a ring of transport "tma" waits until every slot is full that it had filled when it came by here
+    the last time."""
 
     cursor: int

@@ -315,5 +315,5 @@ KINDS: dict[str, Kind] = {
     "fragment": _FRAGMENT,
     "fragments": _several(_FRAGMENT),
     **{name: _one(name) for name in ("map", "buffer", "aref", "barrier", "group", "cursor")},
-    **{f"{name}s": _several(_one(name)) for name in ("buffer", "group")},
+    **{f"{name}s": _several(_one(name)) for name in ("buffer", "group", "map")},
 }  # fmt: skip

@@ -16,7 +16,7 @@ Grammar::
 
     Stmt ::= Let | Alike | If | Pipeline                                      control
            | Acquire | Expect | TmaLoad | Publish | Get | Consumed            arefs
-           | MakeMap | Settle                                                 tensor maps of the CTA
+           | MakeMap | ShowMaps | Settle                                      tensor maps of the CTA
            | Advance | Skip                                                   cursors
            | Define | Evenly | Recall | SetProgramId | StopUnless             which program instance is next
            | FetchInstance | PublishInstance | ReceiveInstance
@@ -94,7 +94,7 @@ from functools import cached_property
 
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Along
-from twill.codegen.warp.map_statements import MakeMap, Settle
+from twill.codegen.warp.map_statements import MakeMap, Settle, ShowMaps
 from twill.codegen.warp.resources import (
     Aref,
     Buffer,
@@ -189,6 +189,7 @@ __all__ = [
     "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "POLYNOMIAL", "PRESENT", "Pipeline",
     "ProxyFence", "Publish", "PublishInstance", "RANK", "RECALLED", "RECEIVED", "Range", "Rearrange", "Recall",
     "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "ScalarLoop", "Scan", "SchedulingStmt", "SetProgramId", "Settle",
+    "ShowMaps",
     "Skip", "SlotRef", "Stmt", "StopUnless", "StoreAccumulator", "StoreGlobal", "StoreShared", "SumParts", "Sync",
     "TENSOR_BYTES", "TensorMapSpec", "TensorMultiply", "TmaLoad", "TmaStore", "Visit", "WARP_VOTE", "WaitGroups",
     "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",

@@ -11,9 +11,9 @@ from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import BYTES
 from twill.codegen.print.cuda.shared import BARRIER_BYTES
 from twill.codegen.warp.expression import PerGroup
-from twill.codegen.warp.program import MakeMap, Settle, WarpProgram
+from twill.codegen.warp.program import MakeMap, Settle, ShowMaps, WarpProgram
 from twill.codegen.warp.resources import MAP_BYTES
-from twill.manifest.document import MAPS_AT, NOTHING_AT
+from twill.manifest.document import MAPS_AT, NOTHING_AT, PLACES
 
 _LONGEST = 40  # bits: a stride is below 2^40 bytes (CUDA driver API, cuTensorMapEncodeTiled)
 _ENDLESS = "0x7fffffff"  # elements along an axis that the kernel does not bound: coordinates have 31 bits
@@ -28,9 +28,18 @@ def declare_made_maps(groups: tuple[int, ...], ctx: PrintContext) -> None:
     """Where the maps of a role's warp groups are."""
     own = ctx.program.own_maps
     for number in sorted({number for group, number in own if group in groups}):
-        place = ctx.expression(PerGroup(tuple(own.index((group, number)) for group in groups)))
-        at = f"{MAPS_AT} + ((u64)blockIdx.x * {len(own)} + {place}) * {MAP_BYTES}"
-        ctx.out.line(f"TensorMap* const made_map{number} = (TensorMap*)((char*)claims + {at});")
+        place = ctx.expression(PerGroup(tuple(PLACES * own.index((group, number)) for group in groups)))
+        at = f"{MAPS_AT} + ((u64)blockIdx.x * {PLACES * len(own)} + {place}) * {MAP_BYTES}"
+        ctx.out.line(f"TensorMap* const first_map{number} = (TensorMap*)((char*)claims + {at});")
+        ctx.out.line(f"TensorMap* made_map{number} = first_map{number};")
+    for stmt in ctx.group.stmts:
+        if isinstance(stmt, Settle):
+            ctx.out.line(f"u32 {_settled(stmt, ctx)} = 0;")
+
+
+def _settled(stmt: Settle, ctx: PrintContext) -> str:
+    """C of how many slots were filled at the last settling."""
+    return f"{ctx.cursors[stmt.cursor]}_settled"
 
 
 def print_make_map(stmt: MakeMap, ctx: PrintContext) -> None:
@@ -57,9 +66,16 @@ def print_make_map(stmt: MakeMap, ctx: PrintContext) -> None:
             out.line(f"map_size<{across}>(made, {_extent(axis, axis in bounded, rank)});")
             if across:
                 out.line(f"map_stride<{across - 1}>(made, stride{axis});")
+        out.line(f"made_map{stmt.map} = other_map(made_map{stmt.map}, first_map{stmt.map});")
         out.line(f"map_to_memory(made_map{stmt.map}, made);")
-        out.line("map_release();")
-        out.line(f"map_acquire(made_map{stmt.map});")
+
+
+def print_show_maps(stmt: ShowMaps, ctx: PrintContext) -> None:
+    """By the thread that made them."""
+    with ctx.out.block("" if ctx.group.issuer else "if (leader)"):
+        ctx.out.line("map_release();")
+        for number in stmt.maps:
+            ctx.out.line(f"map_acquire(made_map{number});")
 
 
 def _extent(axis: int, bounded: bool, rank: int) -> str:
@@ -72,9 +88,13 @@ def _extent(axis: int, bounded: bool, rank: int) -> str:
 
 
 def print_settle(stmt: Settle, ctx: PrintContext) -> None:
-    """By the thread that fills the ring: slot by slot, for as many as it has filled."""
-    cursor, ring = ctx.cursors[stmt.cursor], ctx.aref(stmt.cursor)
-    head = f"for (u32 slot = 0; slot < {ring.depth}; ++slot)"
-    with ctx.out.block(head if ctx.group.issuer else f"if (leader) {head}"):
-        full = f"smem + {ctx.shared.full[ring.id]} + slot * {BARRIER_BYTES}"
-        ctx.out.line(f"mbar_wait({full}, {cursor}.parity ^ (slot >= {cursor}.slot));  // of its last filling, if any")
+    """By the thread that fills the ring: slot by slot, for those behind the cursor that were filled by then."""
+    cursor, ring, settled = ctx.cursors[stmt.cursor], ctx.aref(stmt.cursor), _settled(stmt, ctx)
+    depth = ring.depth
+    head = f"for (u32 back = 1; back <= {depth} && back <= {cursor}.count; ++back)"
+    with ctx.out.block("" if ctx.group.issuer else "if (leader)"):
+        with ctx.out.block(head):
+            full = f"smem + {ctx.shared.full[ring.id]} + ({cursor}.slot + {depth} - back) % {depth} * {BARRIER_BYTES}"
+            wait = f"mbar_wait({full}, {cursor}.parity ^ (back > {cursor}.slot))"
+            ctx.out.line(f"if ({cursor}.count - back < {settled}) {wait};")
+        ctx.out.line(f"{settled} = {cursor}.count;")

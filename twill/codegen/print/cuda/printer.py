@@ -47,6 +47,7 @@ from twill.codegen.warp.program import (
     CountReuse,
     Cursor,
     FetchInstance,
+    Settle,
     WarpGroup,
     WarpProgram,
 )
@@ -365,7 +366,9 @@ class _Kernel:
         self.out.line(f"const i32 {name} = {past(ctx.group.loop, ctx)};")
 
     def _cursor(self, cursor: Cursor, ctx: PrintContext) -> str:
-        return f"Cursor<{self.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"
+        settles = any(isinstance(stmt, Settle) and stmt.cursor == cursor.id for stmt in ctx.group.stmts)
+        kind = "CountedCursor" if settles else "Cursor"
+        return f"{kind}<{self.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"
 
 
 def _describe(buffer: Buffer) -> str:

@@ -170,30 +170,6 @@ TWILL_TMA(5, "{%1, %2, %3, %4, %5}", "{%2, %3, %4, %5, %6}", "{%3, %4, %5, %6, %
           "{%5, %6, %7, %8, %9}", (i32 x0, i32 x1, i32 x2, i32 x3, i32 x4), ("r"(x0), "r"(x1), "r"(x2), "r"(x3), "r"(x4)))
 // "prefetch", .tensormap: the descriptor itself.
 DEV void tma_prefetch_map(const TensorMap* map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
-// "ld": 16 bytes of any state space, here and now.
-DEV Vec4 load_generic4(const void* from) {
-  Vec4 v;
-  asm volatile("ld.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
-  return v;
-}
-// "tensormap.replace": the tensor map at `smem`, in shared memory: where the tensor begins, elements along an axis
-// (innermost first), bytes from one to the next along the axis behind that.
-DEV void map_address(u32 smem, u64 address) {
-  asm volatile("tensormap.replace.tile.global_address.shared::cta.b1024.b64 [%0], %1;" :: "r"(smem), "l"(address) : "memory");
-}
-template <int AXIS> DEV void map_size(u32 smem, u32 elements) {
-  asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], %1, %2;"
-               :: "r"(smem), "n"(AXIS), "r"(elements) : "memory");
-}
-template <int AXIS> DEV void map_stride(u32 smem, u64 bytes) {
-  asm volatile("tensormap.replace.tile.global_stride.shared::cta.b1024.b64 [%0], %1, %2;"
-               :: "r"(smem), "n"(AXIS), "l"(bytes) : "memory");
-}
-// "fence", .proxy.tensormap: what this thread wrote of tensor maps, before copies through a map that acquire it.
-DEV void map_release() { asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory"); }
-DEV void map_acquire(const TensorMap* map) {
-  asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
-}
 // "cp.async.bulk": contiguous bytes, a multiple of 16, both addresses 16-byte aligned.
 DEV void bulk_load(u32 dst, const void* src, u32 bytes, u32 bar) {
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"

@@ -17,7 +17,7 @@ ON_DEMAND = {"atomics.cuh": ("reduce_umax(", "reduce_umin("), "parts.cuh": ("sum
              "tcgen05.cuh": ("tensor_alloc(", "tensor_alloc_pair("), "tcgen05_pair.cuh": ("tensor_alloc_pair(",),
              "tcgen05_scales.cuh": ("tensor_copy_scales",),
              "exponentials.cuh": ("ex2_polynomial",),
-             "cluster_launch.cuh": ("try_cancel(",),
+             "cluster_launch.cuh": ("try_cancel(",), "made_maps.cuh": ("map_from_template(",),
              "bytes.cuh": ("_signed(", "_unsigned(", "short_to_float(")}  # fmt: skip
 ROOT = "/twill/"  # the folder that line information names; no such folder needs to exist
 

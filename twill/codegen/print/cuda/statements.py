@@ -34,6 +34,7 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.Expect: print_synchronization.print_expect,
     aref.TmaLoad: print_synchronization.print_tma_load,
     aref.MakeMap: print_made_maps.print_make_map,
+    aref.ShowMaps: print_made_maps.print_show_maps,
     aref.Settle: print_made_maps.print_settle,
     aref.Publish: print_synchronization.print_publish,
     aref.Get: print_synchronization.print_get,

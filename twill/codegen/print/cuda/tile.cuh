@@ -111,16 +111,6 @@ template <class T> DEV void write_shared(u32 smem, T v) {
   else store_shared4(smem, *(const Vec4*)&v);
 }
 
-// A tensor map into shared memory, and from there into global memory. Seldom: no registers are kept for it.
-DEV void map_from_template(u32 smem, const TensorMap* map) {
-#pragma unroll 1
-  for (u32 i = 0; i < sizeof(TensorMap) / sizeof(Vec4); ++i) store_shared4(smem + i * sizeof(Vec4), load_generic4((const Vec4*)map + i));
-}
-DEV void map_to_memory(TensorMap* map, u32 smem) {
-#pragma unroll 1
-  for (u32 i = 0; i < sizeof(TensorMap) / sizeof(Vec4); ++i) ((Vec4*)map)[i] = load_shared4(smem + i * sizeof(Vec4));
-}
-
 // ---------------------------------------------------------------- swizzled tiles
 // A tile lies in panels of ROWS rows of PANEL bytes (fragment rows are multiples of 8 apart, panels of 8 * SWIZZLE
 // bytes, so that a swizzle depends on the lane's part of the row alone).

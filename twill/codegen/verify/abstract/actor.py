@@ -127,7 +127,9 @@ class Actor:
         )
         self.line = 0
         self.maps: dict[int, TensorMapSpec] = {}  # that the group has made, as they are now
-        self.through: dict[int, list[tuple[Event, int, int]]] = {}  # loads by them: (event, phase, line)
+        self.unseen: dict[int, TensorMapSpec] = {}  # that it has made, and not shown
+        self.through: dict[int, list[list[tuple[Event, int, int]]]] = {}  # of each making, copies: (event, phase, line)
+        self.settled: dict[int, int] = {}  # by cursor: slots that were filled at the last Settle
 
     # ------------------------------------------------------------ rings
     def place(self, cursor: int) -> tuple[RingState, int, int, int]:

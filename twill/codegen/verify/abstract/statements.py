@@ -7,7 +7,7 @@ from typing import Any
 
 from twill.codegen.verify.abstract.actor import Actor, BulkStore, CtaState
 from twill.codegen.verify.abstract.global_accesses import load_global, operand, store_global
-from twill.codegen.verify.abstract.made_maps import box_of, goes_through, make_map, map_of
+from twill.codegen.verify.abstract.made_maps import box_of, goes_through, make_map, map_of, show_maps
 from twill.codegen.verify.abstract.memory import undefined
 from twill.codegen.verify.abstract.order import Event, SlotAccess
 from twill.codegen.verify.abstract.scalars import evaluate, integer
@@ -46,6 +46,7 @@ from twill.codegen.warp.program import (
     Reduce,
     Reg,
     Scan,
+    ShowMaps,
     SlotRef,
     Stmt,
     StoreAccumulator,
@@ -387,7 +388,8 @@ HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     LoadGlobal: load_global, StoreGlobal: store_global, Fence: _fence, Multiply: _multiply,
     Commit: _commit, TensorMultiply: tensor_multiply, CopyScales: copy_scales, LoadAccumulator: load_accumulator,
     StoreAccumulator: store_accumulator, WaitGroups: _wait_groups,
-    MakeMap: make_map, TmaLoad: _tma_load, TmaStore: _tma_store, BulkCommit: _bulk_commit, BulkWait: _bulk_wait,
+    MakeMap: make_map, ShowMaps: show_maps, TmaLoad: _tma_load, TmaStore: _tma_store, BulkCommit: _bulk_commit,
+    BulkWait: _bulk_wait,
     ProxyFence: _proxy_fence, FetchInstance: _fetch_instance, PublishInstance: _publish_instance,
     ReceiveInstance: _receive_instance,
 }  # fmt: skip
