@@ -91,12 +91,13 @@ def test_a_module_is_short_and_every_function_of_it_says_what_it_is(name: str) -
 
 
 EDITS = {
-    "a parity": ("a_b_count // A_STAGES & 1)\n", "a_b_count // A_STAGES & 1 ^ 1)\n"),
-    "arrivals of readers": ("mbarrier.init(a_empty.index(slot), count=1)",
-                            "mbarrier.init(a_empty.index(slot), count=2)"),
-    "arrivals of writers": ("mbarrier.init(a_full.index(slot), count=1)", "mbarrier.init(a_full.index(slot), count=2)"),
-    "expected bytes": ("mbarrier.expect(a_full.index(a_b_count % A_STAGES), 16384)",
-                       "mbarrier.expect(a_full.index(a_b_count % A_STAGES), 8192)"),
+    "a parity": ("a_b_count // A_B_STAGES & 1)\n", "a_b_count // A_B_STAGES & 1 ^ 1)\n"),
+    "arrivals of readers": ("mbarrier.init(a_b_empty.index(slot), count=1)",
+                            "mbarrier.init(a_b_empty.index(slot), count=2)"),
+    "arrivals of writers": ("mbarrier.init(a_b_full.index(slot), count=1)",
+                            "mbarrier.init(a_b_full.index(slot), count=2)"),
+    "expected bytes": ("mbarrier.expect(a_b_full.index(a_b_count % A_B_STAGES), 32768)",
+                       "mbarrier.expect(a_b_full.index(a_b_count % A_B_STAGES), 16384)"),
     "a wait": ("acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))", "pass"),
     "an index": ("[128 * pid_m_2 + 1024 * first_m, 128 * pid_n]", "[128 * pid_m + 1024 * first_m, 64 * pid_n]"),
     "the turn of a group": ("named_barrier_arrive(NEXT_TURN, 256)  # the turn", "pass  # the turn"),
@@ -184,10 +185,10 @@ def test_a_fact_of_a_helper_stands_in_the_line_that_calls_it(version: str) -> No
 
 STATIC = {
     "a parity": ("gemm", *EDITS["a parity"], "mbarrier.wait"),
-    "a slot": ("gemm", "mbarrier.arrive(b_empty.index(a_b_done % B_STAGES)",
-               "mbarrier.arrive(b_empty.index(a_b_count % 4)", "mbarrier.arrive"),
+    "a slot": ("gemm", "mbarrier.arrive(a_b_empty.index(a_b_done % A_B_STAGES)",
+               "mbarrier.arrive(a_b_empty.index(a_b_count % 4)", "mbarrier.arrive"),
     "arrivals": ("gemm", *EDITS["arrivals of readers"], "mbarrier.init: 1 arrivals"),
-    "expected bytes": ("gemm", *EDITS["expected bytes"], "mbarrier.expect: 16384 bytes"),
+    "expected bytes": ("gemm", *EDITS["expected bytes"], "mbarrier.expect: 32768 bytes"),
     "a wait that is gone": ("gemm", *EDITS["a wait"], "warpgroup_mma_wait: 0 products"),
     "a depth of waiting": ("attention", "num_outstanding=1", "num_outstanding=0", "warpgroup_mma_wait: 1 products"),
     "the number of a barrier": ("gemm", "staging_1, 1, 8, 9", "staging_1, 1, 8, 10", "named barrier: sync 9, 256"),

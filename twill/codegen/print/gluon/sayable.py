@@ -14,6 +14,7 @@ from twill import exc
 from twill.codegen.print.gluon.blackwell import ROWS, has_tensor_memory
 from twill.codegen.print.gluon.hopper import FIRST_BARRIER
 from twill.codegen.print.gluon.joined import with_joined_branches
+from twill.codegen.print.gluon.joined_rings import with_joined_rings
 from twill.codegen.print.gluon.narrow import with_narrow_parts
 from twill.codegen.print.gluon.rerolled import with_loops_of_all_steps
 from twill.codegen.print.gluon.ring_names import with_own_names
@@ -61,6 +62,8 @@ def sayable(program: WarpProgram, named_barriers: int) -> WarpProgram:
     plain = staged_in_parts(without_reuse(program))
     if has_tensor_memory(plain):
         plain = with_narrow_parts(with_joined_branches(with_own_names(plain)))
+    else:
+        plain = with_joined_rings(plain)
     plain = with_loops_of_all_steps(plain)
     for line, what, instead in reasons(plain, named_barriers):
         raise exc.NotInGluon(what, file=program.program.file, line=line, hint=instead)
