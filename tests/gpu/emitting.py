@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,16 +43,21 @@ def emit_example(
     slow: bool,
     cluster: int = 1,
     order: Order = "chosen",
+    sig: Sequence[str] = (),
+    const: Sequence[str] = (),
 ) -> str:
     """Writes the kernel's directory; says what was made. cluster: CTAs that work together. order: of program instances.
+    sig, const: of other tiles than the sidecar's.
+
     Errors: those of the compiler."""
     machine = load_machine(machine_name)
-    kernel = replace(extract(file, spec), order=order)
+    kernel = replace(extract(file, spec, sig, const), order=order)
     schedules.mkdir(parents=True, exist_ok=True)
 
     def solved(graph: DependenceGraph, on: Machine) -> Schedule:
         """As an earlier build had it, or solved now."""
-        stored = schedules / f"{Path(file).stem}-{spec}-{on.name}-{on.digest()[:8]}.json"
+        name = "-".join((Path(file).stem, spec, *const, on.name, on.digest()[:8]))
+        stored = schedules / f"{name}.json"
         if stored.is_file():
             return load_schedule(stored)
         try:

@@ -5,21 +5,19 @@ The executor is held against PTX that others wrote for sm_100a (`tests.codegen.v
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from tests import blackwell, blackwell_kept
+from tests import blackwell
 from tests.blackwell import DUAL, FP8, GELU, GEMM, LAYER_NORM, POINTERS, POINTERS_WIDE, WIDE
 from tests.conftest import ROOT
 from tests.golden_schedules import Example, kernel
-from tests.gpu.blackwell import DYNAMIC, PAIR, STEPS, misplaced
+from tests.gpu.blackwell import misplaced
 from twill import exc
 from twill.cli import main
 from twill.codegen.verify.abstract.inputs import LARGE, CheckedLaunch, launch
@@ -285,21 +283,6 @@ def test_more_columns_than_tensor_memory_has_are_refused() -> None:
 
 def test_manifests_say_that_nobody_has_run_such_a_kernel() -> None:
     assert "not run on hardware" in blackwell.compiled(GEMM).manifest.unproven
-
-
-def test_the_first_hour_on_a_board_has_every_example_at_sizes_that_it_can_have() -> None:
-    names = {f"{Path(one.file).stem}-{one.spec}": one for one in (*blackwell.EMITTED, *blackwell.SCALED)}
-    names |= {f"{Path(one.file).stem}-{one.spec}{PAIR}": one for one in (GELU, DUAL, blackwell.MXFP8)} | {
-        f"gemm-bf16{DYNAMIC}": GEMM
-    }
-    names |= {f"attention-{spec}": Example("examples/attention.py", spec) for spec in ("full", "causal")}
-    names |= {f"{Path(one.file).stem}-{one.spec}": one for one in blackwell_kept.KEPT}
-    assert {step.kernel for step in STEPS} == {"", *names}
-    for step in STEPS[1:]:
-        problem = problem_of(kernel(names[step.kernel]).specialization)
-        assert problem is not None and math.prod(problem.case(dict(step.sizes)).grid) > 0
-    assert len({step.name for step in STEPS}) == len(STEPS)
-    assert STEPS[0].kind == "loads" and STEPS[-1].kind == "times"
 
 
 def test_elements_that_moved_are_said_with_where_they_belong() -> None:

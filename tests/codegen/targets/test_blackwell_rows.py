@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 
 import pytest
 
-from tests import blackwell, blackwell_table, sentry, tool_survey
+from tests import blackwell, blackwell_attention, blackwell_table, sentry, tool_survey
 from tests.blackwell import GEMM
 from tests.blackwell_rows import ROWS, Row
 from tests.blackwell_table import Known, executed, table
@@ -20,6 +21,7 @@ from tests.codegen.targets import (
     test_blackwell_scales,
 )
 from tests.conftest import ROOT
+from tests.gpu.blackwell_steps import DYNAMIC, PAIR, STEPS, TILES
 
 pytestmark = pytest.mark.usefixtures("at_root")
 RESULTS = ROOT / "benchmarks" / "results" / "blackwell-2026-11-24.jsonl"
@@ -48,6 +50,33 @@ def test_what_no_other_test_executes_computes_its_tile_program(row: Row) -> None
 def test_each_row_is_one_kernel_and_each_kernel_that_is_executed_has_a_row() -> None:
     names = [row.name for row in ROWS]
     assert len(set(names)) == len(names) and {*elsewhere()} <= set(names)
+
+
+# ---------------------------------------------------------------- the first hour on a board
+
+
+def on_a_board(row: Row) -> str:
+    """What `tests.gpu.blackwell` calls the kernel of a row."""
+    name = (
+        row.name.replace(".py ", "-").replace(", pairs", PAIR).replace(", 128 rows", "").replace(", 256 rows", "@256")
+    )
+    return f"{name}@32" if "d256" in name else name
+
+
+def test_the_first_hour_on_a_board_has_every_kernel_at_sizes_that_it_can_have() -> None:
+    rows = {on_a_board(row): row for row in ROWS}
+    assert {step.kernel for step in STEPS} == {"", f"gemm-bf16{DYNAMIC}", *rows}
+    for step in STEPS[1:]:
+        problem = blackwell_table.problem(rows[step.kernel.removesuffix(DYNAMIC)])
+        assert math.prod(problem.case(dict(step.sizes)).grid) > 0
+    assert len({step.name for step in STEPS}) == len(STEPS)
+    assert STEPS[0].kind == "loads" and STEPS[-1].kind == "times"
+
+
+def test_tiles_of_the_board_are_those_of_the_rows() -> None:
+    for one in (blackwell_attention.FULL_TWO, blackwell_attention.CAUSAL_TWO, blackwell_attention.FULL_256):
+        name = f"attention-{one.spec}@{one.rows if one.depth < 256 else one.keys}"
+        assert TILES[name] == (one.signature, one.constants)
 
 
 # ---------------------------------------------------------------- what others say
