@@ -92,6 +92,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from twill.codegen.warp.bulk_statements import BulkCommit, BulkWait, TmaStore
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Along
 from twill.codegen.warp.map_statements import MakeMap, Settle, ShowMaps
@@ -144,8 +145,6 @@ from twill.codegen.warp.statements import (
     Advance,
     Arrive,
     Attributes,
-    BulkCommit,
-    BulkWait,
     Commit,
     Compute,
     Consumed,
@@ -174,7 +173,6 @@ from twill.codegen.warp.statements import (
     SumParts,
     Sync,
     TmaLoad,
-    TmaStore,
     WaitGroups,
 )
 from twill.codegen.warp.tensor_statements import CopyScales, LoadAccumulator, StoreAccumulator, TensorMultiply

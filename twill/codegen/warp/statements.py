@@ -375,29 +375,3 @@ class Arrive(Stmt):
     """Arrive on a named barrier without waiting."""
 
     barrier: int
-
-
-@dataclass(frozen=True)
-class TmaStore(Stmt):
-    """One box, `source` -> global; asynchronous, in the bulk group of the elected thread. combine: "", or of a
-    reduction. passing: nobody reads it here, so it leaves the L2 cache first."""
-
-    map: int
-    coordinates: tuple[Expr, ...]
-    source: SlotRef
-    combine: str = ""
-    passing: bool = False
-
-
-@dataclass(frozen=True)
-class BulkCommit(Stmt):
-    """The elected thread's bulk stores since the last commit become one group."""
-
-
-@dataclass(frozen=True)
-class BulkWait(Stmt):
-    """The elected thread waits until at most `pending` bulk groups are unfinished; read: until they have read
-    shared memory only. Other threads learn of it by a Sync after it."""
-
-    pending: int
-    read: bool
