@@ -142,7 +142,8 @@ def account(made: Sequence[Any]) -> None:
         if kernel.twill_dispatch.launched:
             for line in kernel.twill_dispatch.account().splitlines():
                 name, _, rest = line.partition("(")
-                print(f"  {name}: {rest.rpartition('):')[2].strip() or rest[-200:]}"[:400], file=sys.stderr, flush=True)
+                said = rest.partition(")")[2].lstrip(",: ") or rest  # behind the variant, which is long
+                print(f"  {name}: {said}"[:400], file=sys.stderr, flush=True)
 
 
 def report(outputs: Sequence[Path]) -> None:
