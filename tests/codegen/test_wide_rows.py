@@ -173,3 +173,24 @@ def test_a_vector_that_all_rows_of_a_tile_have_is_loaded_as_wide_as_the_tile(ker
     loads = [line for line in emission.printed.text.splitlines() if "held = *(const" in line]
     assert len(loads) == 2 and all("*(const Vector<u32, 4>*)" in line for line in loads)
     checked(emission)
+
+
+GATED = """
+@triton.jit
+def k(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * n + tl.arange(0, BLOCK)
+    v = tl.load(x + at).to(tl.float32)
+    w = tl.load(y + at).to(tl.float32)
+    tl.store(x + at, (v * tl.sigmoid(v) * w).to(tl.bfloat16))
+"""
+
+
+def test_what_goes_from_loads_to_stores_by_elements_is_held_as_it_was_loaded(kernel_file: Callable[..., str]) -> None:
+    """Two tiles of 8192 in bf16 are 64 registers of each of 128 threads; a sum of one of them holds it as floats."""
+    found = []
+    for text in (GATED, GATED.replace("* w)", "* w / tl.sum(v))")):
+        kernel = extract(f"{kernel_file(text)}::k", sig=SIG[LOOP], const=["BLOCK=8192"])
+        schedule = solve(kernel.graph, H100, SolveOptions(strategy="heuristic"))
+        found.append(direct_schedule(schedule, H100).warp_groups[0].registers)
+        assert candidates.candidates(kernel.program, schedule, H100)[0].ctas == (6 if len(found) == 1 else 2)
+    assert found[0] == 2 * 8192 * 2 // (128 * 4) and found[1] > 2 * found[0]

@@ -13,6 +13,7 @@ from twill.codegen.warp.layout import THREADS
 from twill.graph.costed import Instruction
 from twill.machine.description import Machine
 from twill.schedule.document import INSTANCES, LoopSchedule, Schedule, ScheduledOp, ScheduledWarpGroup
+from twill.tile.vocabulary import ELEMENTWISE
 
 WORD = 4  # bytes of a register
 LOADS = ("tma load", "copy load", "plain load")
@@ -99,6 +100,12 @@ def _ahead(loop: LoopSchedule) -> list[Instruction]:
     return [i for i in loop.graph.instructions if i.op in LOADS and i.id not in waiting]
 
 
+def _by_elements(instruction: Instruction) -> bool:
+    """Whether every element of what it makes is made of one element of each operand, or is loaded or stored."""
+    words = instruction.op.split()
+    return words[-1] in ("load", "store") or all(word in ELEMENTWISE for word in words)
+
+
 def _at(op: ScheduledOp, start: int, interval: int) -> ScheduledOp:
     when = {"start": start, "stage": start // interval, "row": start % interval}
     return op.model_copy(update={**when, "warp_group": 0})
@@ -107,13 +114,18 @@ def _at(op: ScheduledOp, start: int, interval: int) -> ScheduledOp:
 def _registers(loop: LoopSchedule, threads: int, late: bool = False) -> int:
     """Registers of each of so many threads for the tiles that live at once. A tile that is read for the last time makes
     room for what is made of it; tiles that are loaded ahead, or read an iteration later, live all the time. late: tiles
-    are loaded in front of their first readers, several for one reader one after the other."""
+    are loaded in front of their first readers, several for one reader one after the other. Where every element goes
+    from loads to stores by itself, what is loaded is all that lives: what is made of it is made element by element."""
     graph, ahead = loop.graph, {i.id for i in _ahead(loop)}
     costed = THREADS * graph.cooperation.width
 
     def each(registers: int) -> int:
         return -(-registers * costed // threads)
 
+    if loop.trip == INSTANCES and all(map(_by_elements, graph.instructions)):
+        loaded = {i.id for i in graph.instructions if i.op in LOADS}
+        sizes = (each(v.registers) or -(-v.bytes // (threads * WORD)) for v in graph.values if v.producer in loaded)
+        return sum(sizes) + sum(each(i.registers) for i in graph.invariants)
     always = sum(each(i.registers) for i in graph.invariants) + sum(each(s.registers) for s in graph.storages)
     most = 0
     spans: list[tuple[int, int, int]] = []
