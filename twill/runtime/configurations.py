@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import statistics
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -39,10 +39,6 @@ class EmittedKernels(Protocol):
 
     def capturing(self) -> bool:
         """Whether a CUDA graph is captured on the current stream."""
-        ...
-
-    def chosen_anew(self) -> None:
-        """Another configuration has the launches of some key from now on."""
         ...
 
 
@@ -73,11 +69,13 @@ class ConfigurationTurn:
 
 
 class ConfigurationTurns(dict[Any, Any]):
-    """See the top of this file. Thread-safe. tuner: the autotuner whose `cache` this is."""
+    """See the top of this file. Thread-safe. tuner: the autotuner whose `cache` this is. chosen_anew: called when
+    another configuration has the launches of some key from now on."""
 
     def __init__(self, tuner: Any, emitted: EmittedKernels) -> None:
         super().__init__()
         self.tuner, self.emitted = tuner, emitted
+        self.chosen_anew: Callable[[], None] = lambda: None
         self.keys_tuned: dict[Any, TunedKey] = {}
         self.lock = threading.Lock()
         self.local = threading.local()
@@ -86,7 +84,7 @@ class ConfigurationTurns(dict[Any, Any]):
         """The autotuner found its fastest."""
         super().__setitem__(key, config)
         self.keys_tuned[key] = TunedKey(config, getattr(self.tuner, "configs_timings", None), self.emitted.readied)
-        self.emitted.chosen_anew()
+        self.chosen_anew()
 
     def __getitem__(self, key: Any) -> Any:
         """The configuration of the next launch with this key."""
@@ -116,7 +114,7 @@ class ConfigurationTurns(dict[Any, Any]):
         tuned.readied = readied
         before, tuned.best = tuned.best, fastest(tuned)
         if tuned.best is not before:
-            self.emitted.chosen_anew()
+            self.chosen_anew()
         return tuned.best
 
     def has_chosen(self, constants: Mapping[str, Any]) -> bool:

@@ -245,17 +245,10 @@ class Dispatch:
         return self.as_triton.run(grid, args, kwargs)
 
     def emitted(
-        self,
-        known: KnownVariant,
-        kernel: EmittedKernel,
-        hot: Hot | None,
-        call: object,
-        grid: Any,
-        bound: Mapping[str, Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
+        self, known: KnownVariant, kernel: EmittedKernel, hot: Hot | None, call: object, grid: Any,
+        bound: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any],
         member: Callable[[PreparedLaunch, tuple[int, ...]], PreparedLaunch] | None = None,
-    ) -> str | TritonTurn:
+    ) -> str | TritonTurn:  # fmt: skip
         """Prepare and start the emitted kernel's launch; why it cannot be, or "", or that it is Triton's turn. member:
         of a family's member, how its prepared launch is remembered."""
         if member is None and kernel not in self.used:
@@ -341,9 +334,6 @@ class Dispatch:
     def capturing(self) -> bool:
         """Whether a CUDA graph is captured on the current stream."""
         return capturing()
-
-    def chosen_anew(self) -> None:
-        """As `EmittedKernels` says; what is emitted does not depend on it."""
 
     def verdict_of(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Verdict | PredictedVerdict | None:
         """Of the variant and the class of sizes of a call that was launched, if there is one by now."""

@@ -198,6 +198,7 @@ def take_turns(tuner: Any) -> None:
         kernel.twill_tuned = tuner.cache = ConfigurationTurns(tuner, kernel.twill_dispatch)
         if isinstance(kernel.twill_dispatch, TiledDispatch):
             kernel.twill_dispatch.has_chosen = kernel.twill_tuned.has_chosen
+            kernel.twill_tuned.chosen_anew = kernel.twill_dispatch.chosen_anew
 
 
 def explain_fallback(kernel: Any) -> str:
