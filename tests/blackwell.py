@@ -39,17 +39,19 @@ def machine() -> Machine:
 
 
 @cache
-def schedule(example: Example) -> Schedule:
-    """Without fused program instances, as emission asks for it."""
-    found = once(f"b200-{example.name}", lambda: solve(kernel(example).graph, machine(), SolveOptions(fuse=False)))
+def schedule(example: Example, cluster: int = 1) -> Schedule:
+    """Without fused program instances, as emission asks for it. cluster: 2 for products of two CTAs."""
+    options = SolveOptions.model_validate({"fuse": False, "cluster": cluster})
+    name = f"b200{'-pair' if cluster > 1 else ''}-schedule-{example.name}"
+    found = once(name, lambda: solve(kernel(example).graph, machine(), options))
     assert isinstance(found, Schedule)
     return found
 
 
 @cache
 def lowered(example: Example, cluster: int = 1) -> WarpProgram:
-    """Its warp program. cluster: 2 for products of two CTAs."""
-    return lower(kernel(example).program, schedule(example), machine(), cluster=cluster)
+    """Its warp program."""
+    return lower(kernel(example).program, schedule(example, cluster), machine(), cluster=cluster)
 
 
 @cache
@@ -57,5 +59,5 @@ def compiled(example: Example, cluster: int = 1) -> Emission:
     """The example, lowered and compiled; neither checked nor executed."""
     if cluster == 1:
         return built(example, lowered(example), schedule(example), machine())
-    given = (lowered(example, cluster), kernel(example).specialization, schedule(example), machine())
+    given = (lowered(example, cluster), kernel(example).specialization, schedule(example, cluster), machine())
     return once(f"b200-pair-{example.name}", lambda: build_kernel(*given))

@@ -73,7 +73,7 @@ def product(
     """C = A B, or two of them. cluster: 2 for pairs of CTAs."""
     return Row(
         f"{one.file.removeprefix('examples/')} {one.spec}{', pairs' if cluster == 2 else ''}", tile,
-        partial(golden_schedules.kernel, one), partial(blackwell.schedule, one),
+        partial(golden_schedules.kernel, one), partial(blackwell.schedule, one, cluster),
         partial(blackwell.lowered, one, cluster), partial(blackwell.compiled, one, cluster),
         executed, SQUARE, 2.0 * twice * SQUARE["M"] * SQUARE["N"] * SQUARE["K"], published, cluster,
         reference=reference,
