@@ -28,6 +28,28 @@ def twice(a, sa, b, sb, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constex
 
 
 @triton.jit
+def mixed(a, sa, b, sb, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """A of e4m3, B of e5m2."""
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        left, of_left = a.load([row, k]), in_rows(sa.load([0, row // 128, k // 128, 0, 0]), BM, BK // 32)
+        right, of_right = b.load([column, k]), in_rows(sb.load([0, column // 128, k // 128, 0, 0]), BN, BK // 32)
+        acc = tl.dot_scaled(left, of_left, "e4m3", right.T, of_right, "e5m2", acc)
+    c.store([row, column], acc.to(c.dtype))
+
+
+@triton.jit
+def unscaled(a, sa, b, sb, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """The same without scales."""
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(a.load([row, k]), b.load([column, k]).T, acc)
+    c.store([row, column], acc.to(c.dtype))
+
+
+@triton.jit
 def with_one(a, sa, b, sb, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     """One tensor is both operands."""
     row, column = tl.program_id(0) * BM, tl.program_id(1) * BN

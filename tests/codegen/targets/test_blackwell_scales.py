@@ -114,10 +114,10 @@ def test_descriptors_of_products_with_scales_are_read_back() -> None:
         scaled_instruction_descriptor(192, 64, "i8", "i8")
 
 
-def small(element: str) -> list[str]:
-    """What kernels of `tests/scaled_kernels.py` are emitted with."""
-    types = {"a": f"{element}[128,128]", "b": f"{element}[128,128]", "sa": "u8[1,1,1,2,256]", "sb": "u8[1,1,1,2,256]",
-             "c": "bf16[128,128]"}  # fmt: skip
+def small(element: str, other: str = "") -> list[str]:
+    """What kernels of `tests/scaled_kernels.py` are emitted with. other: elements of B, if they are others."""
+    types = {"a": f"{element}[128,128]", "b": f"{other or element}[128,128]", "c": "bf16[128,128]",
+             **dict.fromkeys(("sa", "sb"), "u8[1,1,1,2,256]")}  # fmt: skip
     given = [word for name, kind in types.items() for word in ("--sig", f"{name}=tensordesc<{kind}>")]
     constants = [word for name in ("BM", "BN", "BK") for word in ("--const", f"{name}=128")]
     return [*given, "--sig", "K=i32", *constants, "--machine", "b200", "--no-store", "--execute"]
@@ -129,6 +129,18 @@ def test_scales_that_are_read_twice_are_copied_once(
 ) -> None:
     assert main(["emit", f"tests/scaled_kernels.py::{name}", *small(element)]) == 0
     assert "equal to the tile program, nothing found" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["mixed", "unscaled"])
+def test_the_two_kinds_of_fp8_are_multiplied_together(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["emit", f"tests/scaled_kernels.py::{name}", *small("fp8e4nv", "fp8e5")]) == 0
+    assert "equal to the tile program, nothing found" in capsys.readouterr().out
+
+
+def test_the_descriptor_of_a_mixed_product_has_both_types() -> None:
+    word = scaled_instruction_descriptor(128, 64, "f8e4m3", "i8", operand_b="f8e5m2")
+    read = InstructionDescriptor.decoded(word, "mxf8f6f4")
+    assert (read.a, read.b) == ("e4m3", "e5m2")
 
 
 @pytest.mark.parametrize("example", [MXFP8, NVFP4], ids=[MXFP8.name, NVFP4.name])

@@ -41,12 +41,17 @@ def test_elements_and_blocks(kernel_file: Files, a: str, scale: str, per: int, s
     assert product.attribute("layout") == "rows" and len(product.operands) == 5
 
 
+def test_the_two_kinds_of_fp8_may_be_mixed(kernel_file: Files) -> None:
+    program = read(kernel_file, 'tl.dot_scaled(x, u, "e4m3", y.T, v, "e5m2")', b="fp8e5")
+    (product,) = (op for op in program.ops() if op.kind == "dot_scaled")
+    assert (product.attribute("a"), product.attribute("b")) == ("e4m3", "e5m2")
+
+
 @pytest.mark.parametrize(
     ("product", "b", "what", "hint"),
     [('tl.dot_scaled(x, u, "e4m3", y.T, None, "e4m3")', "fp8e4nv", "scales of one operand alone", "127 as e8m0"),
      ('tl.dot_scaled(x, None, "e4m3", y.T, v, "e4m3")', "fp8e4nv", "scales of one operand alone", "127 as e8m0"),
-     ('tl.dot_scaled(x, u, "e4m3", y.T, v, "e5m2")', "fp8e5", "of e4m3 x e5m2", "the same of both"),
-     ('tl.dot_scaled(x, u, "e4m3", y.T, v, "bf16")', "bf16", "of e4m3 x bf16", "the same of both")],
+     ('tl.dot_scaled(x, u, "e4m3", y.T, v, "bf16")', "bf16", "of e4m3 x bf16", "e4m3 and e5m2 in any mixture")],
 )  # fmt: skip
 def test_fail_products_that_are_not_read(kernel_file: Files, product: str, b: str, what: str, hint: str) -> None:
     with pytest.raises(exc.UnsupportedOperation, match=what) as refused:

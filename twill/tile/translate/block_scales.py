@@ -12,6 +12,8 @@ from twill.tile.translate.elementwise import emit
 ELEMENTS = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "fp16")  # by number, as Triton's IR has them
 HELD = {"e4m3": "f8e4m3", "e5m2": "f8e5m2", "e2m1": "i8"}
 """Elements of those that are computed with, in tiles of what."""
+BYTES = ("e4m3", "e5m2")
+"""Those that a product may mix."""
 OPERANDS = 5
 BLOCKS = {"i8": 32, "f8e4m3": 16}
 """Elements that have one scale, by the type of scales (of e8m0 they are bytes)."""
@@ -24,8 +26,10 @@ def dot_scaled(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
         _refuse(emitter, op, "tl.dot_scaled with scales of one operand alone", "scales of 1 (127 as e8m0) of the other")
     types = [emitter.type_of(operand) for operand in op.operands]
     held = [kind.element for kind in types[:2]]
-    if kinds[0] != kinds[1] or held != [HELD.get(kind) for kind in kinds]:
-        _refuse(emitter, op, f"tl.dot_scaled of {kinds[0]} x {kinds[1]}", f"{', '.join(HELD)}, the same of both")
+    mixed = kinds[0] != kinds[1] and not {*kinds} <= {*BYTES}
+    if mixed or held != [HELD.get(kind) for kind in kinds]:
+        _refuse(emitter, op, f"tl.dot_scaled of {kinds[0]} x {kinds[1]}",
+                f"{' and '.join(BYTES)} in any mixture, or e2m1 of both")  # fmt: skip
     if not (op.attributes["lhs_k_pack"] and op.attributes["rhs_k_pack"]):
         _refuse(emitter, op, "tl.dot_scaled of e2m1 packed along M or N", "elements packed along K")
     of_a, of_b = types[3:]

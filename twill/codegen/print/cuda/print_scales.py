@@ -43,10 +43,11 @@ def print_scaled_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
         side_of(stmt.b, not stmt.b_transposed, stmt.operand, ctx),
     )
     try:
-        scale = ctx.buffer(stmt.of_a).element
+        scale, of_b = ctx.buffer(stmt.of_a).element, ctx.buffer(stmt.b).element
         kind, count = SCALED[stmt.operand, scale, stmt.block]
         pair = _pair(stmt.target, ctx)
-        instruction = scaled_instruction_descriptor(rows * (2 if pair else 1), columns, stmt.operand, scale, bool(pair))
+        m = rows * (2 if pair else 1)
+        instruction = scaled_instruction_descriptor(m, columns, stmt.operand, scale, bool(pair), of_b)
     except (KeyError, ValueError) as error:
         what = f"{stmt.operand} in blocks of {stmt.block} with scales of {scale}"
         raise exc.UnsupportedInKernel(f"no product of {rows} x {columns} of {what}") from error

@@ -31,7 +31,7 @@ def print_tensor_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
     if stmt.block:
         print_scaled_multiply(stmt, ctx)
         return
-    operand = OPERANDS[stmt.operand]
+    operand, of_b = OPERANDS[stmt.operand], OPERANDS[ctx.buffer(stmt.b).element]
     rows, columns = ctx.buffer(stmt.target).shape
     held = ctx.buffer(stmt.a).tensor
     a = None if held else side_of(stmt.a, stmt.a_transposed, stmt.operand, ctx)
@@ -39,7 +39,7 @@ def print_tensor_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
     pair = any(ring.pair and stmt.target.buffer in ring.buffers for ring in ctx.program.arefs)
     try:
         instruction = instruction_descriptor(
-            2 * rows if pair else rows, columns, "f32", operand, operand,
+            2 * rows if pair else rows, columns, "f32", operand, of_b,
             a_mn_major=a is not None and a.mn_major, b_mn_major=b.mn_major, pair=pair,
         )  # fmt: skip
     except ValueError as error:

@@ -49,18 +49,20 @@ SCALED_OPERANDS = {"f8e4m3": 0, "f8e5m2": 1, "i8": 1}  # codes of A and B in tho
 SCALE_TYPES = {"f8e4m3": 0, "i8": 1}
 
 
-def scaled_instruction_descriptor(m: int, n: int, operand: str, scale: str, pair: bool = False) -> int:
+def scaled_instruction_descriptor(
+    m: int, n: int, operand: str, scale: str, pair: bool = False, operand_b: str = ""
+) -> int:
     """The 32 bits of a product of m x n with scales of blocks, K-major, f32; which scales it reads is for the caller to
     add: bits 4-5 of B, 29-30 of A, the first byte of a word. m: with `pair`, the rows of both CTAs. operand, scale: as
-    in `SCALED`.
+    in `SCALED`; operand_b: of B, if it is another one.
 
     ValueError: there is no such product.
     """
     step = 16 if pair else 8
     if m != (256 if pair else 128) or n % step or not step <= n <= 256:
         raise ValueError(f"there is no product of {m} x {n} with scales of blocks")
-    code = SCALED_OPERANDS[operand]
-    return code << 7 | code << 10 | n // 8 << 17 | SCALE_TYPES[scale] << 23 | m // 16 << 24
+    code, code_b = SCALED_OPERANDS[operand], SCALED_OPERANDS[operand_b or operand]
+    return code << 7 | code_b << 10 | n // 8 << 17 | SCALE_TYPES[scale] << 23 | m // 16 << 24
 
 
 def has_shape(kind: str, m: int, n: int, pair: bool = False) -> bool:

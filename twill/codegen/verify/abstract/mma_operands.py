@@ -20,6 +20,7 @@ from twill.codegen.warp.program import (
 from twill.graph.work import BITS
 
 MOST_COLUMNS = 256  # of one MMA
+MIXED = frozenset(("f8e4m3", "f8e5m2"))  # types of elements that a product in tensor memory may have side by side
 TENSOR_ROWS, TENSOR_STEP = 128, 16  # of an accumulator in tensor memory; its columns are multiples
 TENSOR_PIECE = 8  # columns that a load or store of tensor memory has multiples of
 TENSOR_WARP_ROWS = 32  # a warp's quarter of its rows
@@ -89,7 +90,9 @@ def tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Fragm
     if any(ring.pair and stmt.target.buffer in ring.buffers for ring in program.arefs):  # a half of B
         columns //= 2
     wanted = (columns, stmt.depth) if stmt.b_transposed else (stmt.depth, columns)
-    yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
+    other = program.buffers[stmt.b.buffer].element
+    of_b = other if {other, stmt.operand} <= MIXED else stmt.operand
+    yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, of_b, program)
 
 
 def _scales(stmt: TensorMultiply, rows: int, columns: int, program: WarpProgram) -> Iterator[str]:
