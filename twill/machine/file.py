@@ -65,8 +65,7 @@ WORDS = {
 }  # fmt: skip
 MODELS: dict[str, type[Document]] = {
     "mma": MmaInstruction, "transfers": Transfer, "contexts": Context, "register_file": RegisterFile,
-    "crossing": Crossing,
-    "operations": OperationCost, "emission": EmissionFigures, "launches": LaunchFigures,
+    "crossing": Crossing, "operations": OperationCost, "emission": EmissionFigures, "launches": LaunchFigures,
 }  # fmt: skip
 WHOLE = {"sms", "l2", "bytes", "registers", "overhead", *EmissionFigures.model_fields}
 WHOLE -= {"under_load", "ordered", "cached", "kept"}
