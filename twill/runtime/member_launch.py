@@ -13,24 +13,38 @@ from typing import Any, NamedTuple
 from twill.exc import TwillError
 from twill.runtime.choices import Choice
 from twill.runtime.member import FamilyMember
-from twill.runtime.plans import STALE, Call, PreparedLaunch
+from twill.runtime.plans import STALE, Call, PreparedLaunch, RefusedLaunch
 from twill.runtime.tilings import TileFamily
 
 
 class MemberLaunch:
     """A prepared launch of a member. sizes: its grid. names: of the values of a matched call, in order. constants: the
-    member's, where they are not the program's."""
+    member's, where they are not the program's. asked: arguments that a grid was seen to ask for."""
 
     def __init__(
         self, inner: PreparedLaunch, call: Call, sizes: tuple[int, ...], names: Sequence[str],
-        constants: Mapping[str, Any],
+        constants: Mapping[str, Any], asked: frozenset[str] = frozenset(),
     ) -> None:  # fmt: skip
         self.inner, self.call, self.sizes = inner, call, sizes
         self.names, self.constants = tuple(names), dict(constants)
+        self.asked = tuple((n, place) for place, n in enumerate(names) if n in asked and n not in constants)
 
-    def start(self, values: Sequence[Any], stream: int) -> MemberStart:
-        """A launch that wants to see the grid."""
+    def start(self, values: Sequence[Any], stream: int) -> Any:
+        """A launch that wants to see the grid; Triton's, which has its own, as `PreparedLaunch.start`."""
+        inner = self.inner
+        if inner.__class__ is RefusedLaunch:
+            return inner.start(values, stream)
         return MemberStart(self, values, stream)
+
+    def grid(self, grid: Callable[[Mapping[str, Any]], Sequence[int]], values: Sequence[Any]) -> tuple[int, ...]:
+        """What a grid is for the member."""
+        given = self.constants.copy()
+        for name, place in self.asked:
+            given[name] = values[place]
+        try:
+            return tuple(grid(given))
+        except KeyError:  # another function, which asks for more
+            return tuple(grid({**dict(zip(self.names, values, strict=False)), **self.constants}))
 
 
 class MemberStart(NamedTuple):
@@ -43,9 +57,7 @@ class MemberStart(NamedTuple):
     def on(self, grid: Callable[[Mapping[str, Any]], Sequence[int]]) -> Any:
         """As `PreparedLaunch.start`; the call itself, if its launch is to be prepared anew."""
         launch, values, stream = self
-        given = dict(zip(launch.names, values, strict=False))
-        given.update(launch.constants)
-        if tuple(grid(given)) != launch.sizes:
+        if launch.grid(grid, values) != launch.sizes:
             return launch.call
         result = launch.inner.start(values, stream)
         return launch.call if result is STALE else result

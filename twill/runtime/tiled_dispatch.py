@@ -118,9 +118,9 @@ class TiledDispatch(Dispatch):
         constants = {name: given[name] for name in family.free}
 
         def kept(prepared: PreparedLaunch, sizes: tuple[int, ...]) -> PreparedLaunch:
-            return (
-                prepared if not isinstance(call, Call) else MemberLaunch(prepared, call, sizes, list(given), constants)
-            )
+            if not isinstance(call, Call):
+                return prepared
+            return MemberLaunch(prepared, call, sizes, list(given), constants, family.asked)
 
         known = family.known(member, turn.index)
         return self.emitted(known, member.kernel, hot, call, turn.grid, given, args, kwargs, kept)

@@ -52,12 +52,14 @@ class Tiling:
 
 @dataclass
 class TileFamily:
-    """Of one variant. free: constants that differ between members. sized: numbers that say which one is the best.
+    """Of one variant. free: constants that differ between members. sized: numbers that say which one is the best;
+    asked: that the grid asks for.
     choices: once every tiling is emitted or refused; None until then, and if none is emitted. knowns: what is known of
     each member, by its name. over: nothing more is to be expected. key: of what is kept of it."""
 
     free: frozenset[str] = frozenset()
     sized: frozenset[str] = frozenset()
+    asked: frozenset[str] = frozenset()
     variant: Variant | None = None
     choices: MemberChoices | None = None
     knowns: dict[str, KnownVariant] = field(default_factory=dict)
@@ -125,7 +127,8 @@ class Tilings:
             if not callable(grid):
                 self.reason("tiles are free where the grid is a function of the constants: lambda META: (...)")
             return None
-        family = TileFamily(sized=looked_at(grid, bound), variant=known.variant)
+        asked = looked_at(grid, bound)
+        family = TileFamily(sized=asked, asked=asked, variant=known.variant)
         with self.lock:
             made = self.families.setdefault(name, family)
         if made is not family:
