@@ -125,6 +125,25 @@ def test_what_was_found_is_kept_with_its_gpu_and_not_used_on_another(world: Worl
     assert sum("measured again" in one for one in world.said) == 1
 
 
+def test_sizes_that_only_the_grid_says_have_choices_of_their_own(world: World) -> None:
+    fast = freed(world)
+    for rows in (1024, 2048, 1024):
+        call(world, fast, rows=lambda rows=rows: rows)  # type: ignore[misc]
+    (family,) = fast.twill_dispatch.tilings.families.values()
+    assert len(family.choices.by_key) == 2
+
+
+def test_some_sizes_of_a_class_are_timed_and_the_others_follow(world: World) -> None:
+    fast = freed(world)
+    for rows in (1024, 1152, 1280):
+        for _ in range(TURNS + 1):
+            call(world, fast, rows=lambda rows=rows: rows)  # type: ignore[misc]
+    call(world, fast, rows=lambda: 1408)
+    (family,) = fast.twill_dispatch.tilings.families.values()
+    assert [one.decided for one in family.choices.by_key.values()] == [True] * 4
+    assert not list(family.choices.by_key.values())[-1].times
+
+
 def settled(fast: Any) -> None:
     """Everything that the library was asked to do is done."""
     over = threading.Event()

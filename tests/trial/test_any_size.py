@@ -44,3 +44,27 @@ def test_a_gemm_without_promises_is_right_at_odd_sizes(name: str, split: int) ->
         case: Case = problem.case(sizes)
         made = launch(emission.program.program, replace(case, grid=(*case.grid, split)))
         assert not verified(emission.build.ptx, emission.manifest, emission.program, made).said()
+
+
+STRIDES = tuple(f"stride_{name}=i32:16" for name in ("qh", "qm", "kh", "kn", "oh", "om"))
+HEADS = {  # types, constants
+    "one query, grouped heads": (STRIDES, ()),
+    "causal": (STRIDES, ("CAUSAL=true",)),
+    "48 columns of 64": (STRIDES, ("HEAD_DIM=48",)),
+    "no promise at all": (tuple(f"{name}=*bf16" for name in ("Q", "K", "V", "Out")), ("HEAD_DIM=45",)),
+}
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_attention_is_right_at_any_lengths_and_head_dimensions(name: str) -> None:
+    """One query beside 150 keys, and as many as fill no tile."""
+    types, constants = HEADS[name]
+    kernel = extract("tests/serving_kernels.py", "any", types, constants)
+    options = SolveOptions(strategy="heuristic", blocks=1, fuse=False)
+    emission = emit_solved(kernel, machine(), lambda graph, on: solve(graph, on, options))
+    problem = problem_of(kernel.specialization)
+    assert problem is not None
+    for sizes in problem.run:
+        case: Case = problem.case(sizes)
+        made = launch(emission.program.program, case)
+        assert not verified(emission.build.ptx, emission.manifest, emission.program, made).said(), sizes

@@ -174,4 +174,8 @@ _NEVER = float("inf")
 
 def class_of(key: Key) -> Key:
     """Equal for sizes whose numbers have as many bits."""
-    return tuple(one.bit_length() if type(one) is int else one for one in key)
+
+    def bits(one: Any) -> Any:
+        return class_of(one) if type(one) is tuple else one.bit_length() if type(one) is int else one
+
+    return tuple(map(bits, key))

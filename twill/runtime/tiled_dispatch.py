@@ -131,7 +131,7 @@ class TiledDispatch(Dispatch):
         lines = []
         for family in families:
             for choice in [] if family.choices is None else list(family.choices.by_key.values()):
-                sizes = ", ".join(f"{name}={size}" for name, size in choice.key)
+                sizes = ", ".join(f"{name}={'x'.join(map(str, size))}" for name, *size in choice.key)
                 compared = family.known(choice.ranked[0], choice.device).comparisons
                 beside = "; ".join(one.text() for one in compared.values())
                 lines.append(f"{self.original.__name__}, tiles at {sizes}: {choice.text()}{beside and '; '}{beside}")

@@ -87,7 +87,8 @@ class TileFamily:
         assert self.choices is not None
         members = self.choices.members
         values = numbers_of(members[0].kernel.manifest.arguments, (), bound)
-        key: Key = tuple(item for item in values.items() if item[0] in self.sized or ".shape." in item[0])
+        numbers = (item for item in values.items() if item[0] in self.sized or ".shape." in item[0])
+        key: Key = (("grid", *grid(bound)), *numbers)  # which may be made of what is no argument
         there = self.choices.by_key.get(key)
         if there is not None:
             return there

@@ -38,12 +38,13 @@ from twill.codegen.warp.program import (
 from twill.tile.flat import Step
 
 AT_ONCE = 1 << 14  # bytes of a tile that the threads of a group load before they store them
+SINGLE = 1 << 12  # the same where each element is loaded by itself: each has an address and a register then
 
 
-def rows_at_once(tile: Buffer) -> int:
+def rows_at_once(tile: Buffer, most: int = AT_ONCE) -> int:
     """Of a tile, that the threads of a group load before they store them."""
     row = prod(tile.shape[1:]) * element_bytes(tile.element)
-    return largest_part(tile.shape[0], max(1, AT_ONCE // row)) if len(tile.shape) == 2 else tile.shape[0]
+    return largest_part(tile.shape[0], max(1, most // row)) if len(tile.shape) == 2 else tile.shape[0]
 
 
 def is_in_one_piece(tile: Buffer) -> bool:
@@ -145,6 +146,9 @@ class Puts:
         rows at a time."""
         shape = ring.buffer.shape
         each = rows_at_once(ring.buffer)
+        window = self.transfers.window_of(part.access, self.transfers.spans(part), at)
+        if not self.transfers.neighbours(window):
+            each = rows_at_once(ring.buffer, SINGLE)
         piece = (each, *shape[1:])
         fragment = self.registers.new(
             step.op.name or "loaded", ring.buffer.element, runs(piece, self.plan.tiles.target.threads)

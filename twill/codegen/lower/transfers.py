@@ -225,6 +225,11 @@ class Transfers:
             axes.append(WindowAxis(span.extent, stride, offset, bounds[0], bounds[1]))
         return Window(access.base, access.element, tuple(axes), constant, access.pad)
 
+    def neighbours(self, window: Window) -> bool:
+        """Whether two elements that lie side by side can be moved in one access: rows begin at even ones."""
+        known = [multiple_of(axis.stride, self.divisors, {}) for axis in window.axes[:-1]]
+        return gcd(*known, multiple_of(window.constant, self.divisors, {})) % 2 == 0
+
 
 def compared(predicate: str, expr: Expr) -> Expr:
     """A 64-bit number with 0."""
