@@ -120,7 +120,9 @@ def test_a_gemm_of_stock_triton(kind: str, element: str, rows: int, depth: int, 
     a, b = random(1, kind, m, k), random(2, kind, k, n)
     kernel = stock("gemm", element, (("BLOCK_M", rows), ("BLOCK_N", 64), ("BLOCK_K", depth)), warps)
     tensors = {"a": a, "b": b, "c": np.zeros((m, n), np.uint16)}
-    assert "tcgen05.mma" in kernel.asm["ptx"]
+    operand, sums = "tf32" if kind == "f32" else kind, "s32" if kind == "s8" else "f32"
+    does = instruction_descriptor(rows, 64, sums, operand, operand, b_mn_major=kind != "f32")
+    assert "tcgen05.mma" in kernel.asm["ptx"] and f", {does};" in kernel.asm["ptx"]
     result = run(kernel, [*pointers("a", "b", "c"), m, n, k], tensors, (1, 1, 1))
     assert rules(result) <= KNOWN
     assert error(result.tensors["c"], numbers(a, kind) @ numbers(b, kind)) < 2**-8

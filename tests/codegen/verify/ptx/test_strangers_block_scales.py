@@ -19,6 +19,7 @@ from tests import stranger_clusters, stranger_kernels
 from tests.codegen.verify.ptx import test_strangers_blackwell as strangers
 from tests.codegen.verify.ptx.test_strangers_blackwell import BLACKWELL, KNOWN, REUSED, Bits, replaced
 from tests.ptx_programs import rules
+from twill.codegen.print.cuda.tcgen05_descriptors import scaled_instruction_descriptor
 from twill.codegen.verify.ptx import tcgen05_copies, tcgen05_scales
 from twill.codegen.verify.ptx.run import Argument, MapOf, Result
 from twill.codegen.verify.ptx.units import block_scales, tcgen05
@@ -194,6 +195,18 @@ def test_scales_of_gluon(case: Case, n: int, k: int, pair: bool) -> None:
     result, wanted = gluon(case, pair, n, k)
     assert rules(result) <= KNOWN | REUSED
     assert is_right(result, wanted)
+
+
+@pytest.mark.parametrize(
+    ("case", "n", "k", "types", "first_bytes"),
+    [(MXFP8, 128, 128, ("f8e4m3", "i8"), (0, 1, 2, 3)), (NVFP4, 256, 256, ("i8", "f8e4m3"), (0,))],
+)  # fmt: skip
+def test_descriptors_of_a_pair_with_scales_are_those_that_twill_encodes(
+    case: Case, n: int, k: int, types: tuple[str, str], first_bytes: tuple[int, ...]
+) -> None:
+    mine = scaled_instruction_descriptor(256, n, *types, pair=True)
+    text = gluon_kernel(case, True, n, k).asm["ptx"]
+    assert [first for first in range(4) if f", {mine | first << 4 | first << 29};" in text] == [*first_bytes]
 
 
 # ---------------------------------------------------------------- misreadings
