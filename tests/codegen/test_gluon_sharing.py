@@ -39,10 +39,14 @@ def test_two_partitions_share_the_rows_of_a_gemm() -> None:
     assert shared.ii == alone.ii and shared.cooperation.blocks == 2
 
 
-def test_a_schedule_stays_where_sharing_takes_longer_or_is_not_found() -> None:
+def test_a_schedule_stays_where_sharing_takes_longer_or_more_warps_or_is_not_found() -> None:
     alone = kept("gemm_bf16")
     longer = alone.model_copy(update={"ii": alone.ii + 1})
     assert with_shared_tiles(alone, H100, lambda *_: longer) is alone
+
+    copying = next(group for group in alone.warp_groups if group.context == "issue")
+    more = alone.model_copy(update={"warp_groups": (*alone.warp_groups, copying)})
+    assert with_shared_tiles(alone, H100, lambda *_: more) is alone
 
     def without_end(blocks: int, pins: tuple[str, ...]) -> Schedule:
         raise BudgetExhausted("the budget is over")
