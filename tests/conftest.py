@@ -16,7 +16,6 @@ import pytest
 from tests import run_cache
 from tests.browser import chromium
 from tests.longest_first import longest_first
-from twill.cli.entry import one_thread_for_products
 from twill.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ def pytest_configure() -> None:
     No property measures time. No test looks into the store of whoever runs it, or leaves something there.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    one_thread_for_products()
     hypothesis.settings.register_profile("untimed", deadline=None)  # another process may have the core
     hypothesis.settings.load_profile("untimed")
     os.environ["TWILL_STORE"] = "off"

@@ -34,6 +34,8 @@ Space = Literal["register", "shared", "tmem"]
 EdgeKind = Literal["value", "memory", "anti"]
 NodeKind = Literal["mma", "elementwise", "load", "store", "reduce_store"]
 Transport = Literal["tma", "copy", "plain"]
+SCALED = ("mxf8e4m3", "mxf8e5m2", "mxf4", "nvf4")
+"""Types of operands of products with scales of blocks, as machine files name them."""
 
 
 class Dim(Document):

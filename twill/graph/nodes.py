@@ -137,8 +137,6 @@ class NodeMaker:
         return [self.flat.steps[maker] for maker in sorted(found)]
 
 
-SCALED = ("mxf8e4m3", "mxf8e5m2", "mxf4", "nvf4")
-"""Types of operands of products with scales of blocks, as machine files name them."""
 PACKED = ("mxf4", "nvf4")
 """Types of operands with block scales of which a byte holds two elements."""
 

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass, replace
 
 from twill.graph.costed import Use
-from twill.graph.dependence import Node
+from twill.graph.dependence import SCALED, Node
 from twill.graph.exponentials import split_exponentials
-from twill.graph.nodes import SCALED
 from twill.machine.description import Machine, Transfer
 
 BYTES = {"f16": 2, "bf16": 2, "f8e4m3": 1, "f8e5m2": 1, "i8": 1, "mxf8e4m3": 1, "mxf8e5m2": 1, "mxf4": 0.5, "nvf4": 0.5}

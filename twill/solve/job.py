@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from twill.exc import UnpricedOperation
 from twill.graph.cost import cost
 from twill.graph.costed import Cooperation, CostedGraph
-from twill.graph.dependence import DependenceGraph, Region
-from twill.graph.nodes import SCALED
+from twill.graph.dependence import SCALED, DependenceGraph, Region
 from twill.machine.description import Machine
 from twill.schedule.document import Bounds
 from twill.schedule.options import SolveOptions

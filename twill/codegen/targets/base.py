@@ -16,8 +16,7 @@ from importlib import import_module
 
 from twill import exc
 from twill.codegen.warp.layout import WARP_ROWS
-from twill.graph.dependence import DependenceGraph, Mma
-from twill.graph.nodes import SCALED
+from twill.graph.dependence import SCALED, DependenceGraph, Mma
 from twill.machine.description import Machine
 
 ROOM = "twill.codegen.targets"
