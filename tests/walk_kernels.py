@@ -53,10 +53,11 @@ def products(
 
 @triton.jit
 def described_products(
-    lefts, rights, results, sizes, count,
+    lefts, rights, results, sizes, count, blank, dropped,
     PROGRAMS: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
 ):  # fmt: skip
-    """The same of matrices of any size, by descriptors that are made where a program has some of their tiles."""
+    """The same of matrices of any size, by descriptors that are made where a program has some of their tiles. The last
+    `blank` rows of the left ones are zeros, the last `dropped` rows of results are not stored."""
     tile, first = tl.program_id(0), 0
     for p in range(count):
         m, n, k = tl.load(sizes + 3 * p), tl.load(sizes + 3 * p + 1), tl.load(sizes + 3 * p + 2)
@@ -66,9 +67,9 @@ def described_products(
             left = tl.load(lefts + p).to(tl.pointer_type(tl.float16))
             right = tl.load(rights + p).to(tl.pointer_type(tl.float16))
             result = tl.load(results + p).to(tl.pointer_type(tl.float16))
-            lefts_at = tl.make_tensor_descriptor(left, shape=[m, k], strides=[k, 1], block_shape=[BM, BK])
+            lefts_at = tl.make_tensor_descriptor(left, shape=[m - blank, k], strides=[k, 1], block_shape=[BM, BK])
             rights_at = tl.make_tensor_descriptor(right, shape=[k, n], strides=[n, 1], block_shape=[BK, BN])
-            results_at = tl.make_tensor_descriptor(result, shape=[m, n], strides=[n, 1], block_shape=[BM, BN])
+            results_at = tl.make_tensor_descriptor(result, shape=[m - dropped, n], strides=[n, 1], block_shape=[BM, BN])
             while tile >= first and tile < first + tiles:
                 row, column = (tile - first) // columns * BM, (tile - first) % columns * BN
                 total = tl.zeros((BM, BN), dtype=tl.float32)

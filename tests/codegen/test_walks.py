@@ -93,18 +93,22 @@ def test_programs_do_the_work_that_loaded_numbers_give_them() -> None:
         left += product.size
 
 
-def test_descriptors_that_a_kernel_makes_are_tensor_maps() -> None:
-    """Sizes that no tile divides, and empty ones; descriptors are made under an `if` in front of the inner loop."""
+@pytest.mark.parametrize("blank, dropped", [(0, 0), (72, 0), (0, 72)])
+def test_descriptors_that_a_kernel_makes_are_tensor_maps(blank: int, dropped: int) -> None:
+    """Sizes that no tile divides, and none; descriptors are made under an `if` in front of the inner loop."""
     made, (given, wanted) = emission("described_products", "described"), products(RAGGED)
     accesses = [op.access for op in made.program.program.ops() if op.access is not None and op.access.axes]
     assert [(access.transport, access.made) for access in accesses] == [("tma", True)] * 3
     arrays = {name: array for name, array in given.arrays.items() if name != "strides"}
-    found = verified(made.build.ptx, made.manifest, made.program, replace(given, arrays=arrays))
+    scalars = {**given.scalars, "blank": blank, "dropped": dropped}
+    found = verified(made.build.ptx, made.manifest, made.program, replace(given, arrays=arrays, scalars=scalars))
     assert found.said() == []
     left = 0
     for product in wanted:
         part = found.arrays["results.pointee"][left : left + product.size].reshape(product.shape)
-        assert np.allclose(part, product, rtol=1e-2, atol=0.1)
+        there = max(len(product) - max(blank, dropped), 0)
+        assert np.allclose(part[:there], product[:there], rtol=1e-2, atol=0.1)
+        assert not part[there:].any()
         left += product.size
 
 

@@ -223,7 +223,7 @@ def workspace_room(manifest: Manifest, grid: Grid, ctas: int) -> int:
     tensor maps that its CTAs make."""
     split = manifest.split
     if manifest.own_maps:
-        return ctas * manifest.own_maps * PLACES * MAP_BYTES
+        return ctas * manifest.own_maps * PLACES * MAP_BYTES + MAP_BYTES  # and where stores to nowhere go
     return 0 if split is None or grid[split.axis] == 1 else math.prod(grid) * split.bytes
 
 

@@ -11,7 +11,7 @@ from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import BYTES
 from twill.codegen.print.cuda.shared import BARRIER_BYTES
 from twill.codegen.warp.expression import PerGroup
-from twill.codegen.warp.program import MakeMap, Settle, ShowMaps, WarpProgram
+from twill.codegen.warp.program import MakeMap, Settle, ShowMaps, TmaStore, WarpProgram
 from twill.codegen.warp.resources import MAP_BYTES
 from twill.manifest.document import MAPS_AT, NOTHING_AT, PLACES
 
@@ -43,7 +43,7 @@ def _settled(stmt: Settle, ctx: PrintContext) -> str:
 
 
 def print_make_map(stmt: MakeMap, ctx: PrintContext) -> None:
-    """By one thread, from the template to the fence."""
+    """By one thread, from the template to memory of the CTA. A tensor without elements has one element, elsewhere."""
     meant, out = ctx.program.maps[stmt.map], ctx.out
     size, rank = BYTES[meant.element], len(stmt.sizes)
     with out.block("" if ctx.group.issuer else "if (leader)"):
@@ -53,17 +53,19 @@ def print_make_map(stmt: MakeMap, ctx: PrintContext) -> None:
             out.line(f"const u64 stride{axis} = (u64)({ctx.expression(stride)}) * {size};")
             out.line(f"if (stride{axis} >> {_LONGEST}) __trap();  // negative, or too long for a tensor map")
         bounded = [axis for axis, one in enumerate(stmt.sizes) if one is not None]
-        for axis, extent in enumerate(stmt.sizes):
-            if extent is not None:
-                out.line(f"const i64 size{axis} = {ctx.expression(extent)};")
+        for axis, bound in enumerate(stmt.sizes):
+            if bound is not None:
+                out.line(f"const i64 size{axis} = {ctx.expression(bound)};")
         start = f"(u64)({ctx.arguments[meant.argument]} + {ctx.expression(stmt.offset)})"
         if bounded:
             empty = " || ".join(f"size{axis} < 1" for axis in bounded)
-            start = f"{empty} ? (u64)claims + {NOTHING_AT} : {start}"
+            out.line(f"const bool empty = {empty};")
+            start = f"empty ? (u64)claims + {_nothing_at(stmt, ctx)} : {start}"
         out.line(f"map_address(made, {start});")
         for axis in range(rank):
             across = rank - 1 - axis  # innermost first, as the hardware counts
-            out.line(f"map_size<{across}>(made, {_extent(axis, axis in bounded, rank)});")
+            extent = _extent(axis, axis in bounded, rank)
+            out.line(f"map_size<{across}>(made, {f'empty ? 1 : {extent}' if bounded else extent});")
             if across:
                 out.line(f"map_stride<{across - 1}>(made, stride{axis});")
         out.line(f"made_map{stmt.map} = other_map(made_map{stmt.map}, first_map{stmt.map});")
@@ -78,10 +80,19 @@ def print_show_maps(stmt: ShowMaps, ctx: PrintContext) -> None:
             ctx.out.line(f"map_acquire(made_map{number});")
 
 
+def _nothing_at(stmt: MakeMap, ctx: PrintContext) -> str:
+    """C of where the one element lies of a map whose tensor has none, from the workspace on: loads find a zero there;
+    stores leave what nobody reads, behind the maps of all CTAs."""
+    stores = any(isinstance(other, TmaStore) and other.map == stmt.map for other in ctx.group.stmts)
+    return (
+        f"{MAPS_AT} + (u64)gridDim.x * {PLACES * len(ctx.program.own_maps) * MAP_BYTES}" if stores else str(NOTHING_AT)
+    )
+
+
 def _extent(axis: int, bounded: bool, rank: int) -> str:
     """C of a size. One that is not bounded, times its stride, stays within what addresses can be."""
     if bounded:
-        return f"(u32)max(size{axis}, (i64)1)"
+        return f"(u32)min(size{axis}, (i64){_ENDLESS})"
     if axis == rank - 1:
         return _ENDLESS
     return f"(u32)min((u64){_ENDLESS}, (1ull << {_LONGEST}) / max(stride{axis}, 1ull))"
