@@ -275,6 +275,10 @@ def map_parameters(entry: MapEntry, bound: BoundArguments) -> TensorMapParameter
     if any(size is None and stride == 0 for size, stride in zip(entry.sizes, strides, strict=True)):
         raise exc.MisalignedTensor(name, "is repeated along an axis (a stride of 0)", "a tensor of its own there")
     offset = value(entry.offset)
+    if offset < 0:  # memory need not be there, and the hardware looks
+        raise exc.WrongArgument(
+            name, f"seen from {-offset} elements in front of it on", "sizes at which that is not so"
+        )
     left = reach(tensor) - offset
     sizes = tuple(
         within(left, stride) if size is None else value(size) for size, stride in zip(entry.sizes, strides, strict=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import product
@@ -16,8 +16,9 @@ from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, add, multiply
 from twill.codegen.warp.multiples import multiple_of
 from twill.codegen.warp.program import RANK, Buffer, TensorMapSpec, Window, WindowAxis
+from twill.tile.access.address import moved_start
 from twill.tile.access.transport import ALIGNMENT
-from twill.tile.affine import Polynomial
+from twill.tile.affine import Monomial, Polynomial
 from twill.tile.program import Access, Axis
 
 
@@ -93,7 +94,7 @@ class Transfers:
         for axis, _, _ in self.axes(part):
             sizes.append(None if axis.upper is None else known.polynomial(axis.upper, OUTSIDE, wide=True))
             strides.append(known.polynomial(axis.stride, OUTSIDE, wide=True))
-        fixed = Polynomial.of(t for t in part.access.constant.terms if self.fixed(t, part))
+        _, fixed = self.moved(part)
         return TensorMapSpec(
             id=-1,
             argument=part.access.base,
@@ -152,14 +153,21 @@ class Transfers:
     def starts(self, part: Part, at: Iteration) -> list[tuple[Expr, Expr]]:
         """(stride, coordinate) for each term of the constant that differs between program instances or iterations."""
         found = []
+        steps, _ = self.moved(part)
         for monomial, coefficient in part.access.constant.terms:
             if self.fixed((monomial, coefficient), part):
                 continue
             still = tuple(f for f in monomial if self.is_fixed(f[0], part))
             moving = tuple(f for f in monomial if not self.is_fixed(f[0], part))
             stride = self.known(part).polynomial(Polynomial(((still, coefficient),)), OUTSIDE, wide=True)
-            found.append((stride, self.scalars.polynomial(Polynomial(((moving, 1),)), at)))
+            coordinate = self.scalars.polynomial(Polynomial(((moving, 1),)), at)
+            found.append((stride, add(coordinate, Number(steps.get(monomial, 0)))))
         return found
+
+    def moved(self, part: Part) -> tuple[Mapping[Monomial, int], Polynomial]:
+        """What is known of the start of a part when its map is made, and by how much terms that differ are moved for
+        it (`twill.tile.access.address.moved_start`)."""
+        return moved_start(part.access.constant, lambda p: all(self.fixed(term, part) for term in p.terms))
 
     def known(self, part: Part) -> ScalarTable:
         """What a part's tensor map is made of."""

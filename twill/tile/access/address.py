@@ -18,7 +18,8 @@ reads what lies before the tile, and nothing before the first element of an axis
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from twill.tile.access.value import ONE, ZERO, AffineTile, DescriptorWindow, IndexTerm, Mask
@@ -50,9 +51,12 @@ def address_of_tile(tile: AffineTile, mask: Mask, fixed: Callable[[Polynomial], 
         lower, all_lowers = tightest(lowers, 1)
         complete = complete and all_uppers and all_lowers
         offset, before = offsets[number], min(0, offsets[number].constant)
-        if lower is None and before:
-            offset -= Polynomial.constant_of(before)
-            constant += Polynomial.constant_of(before) * stride
+        start = constant + Polynomial.constant_of(before) * stride
+        # Rows, counted down to the first, or all that there is: an index below 0 would be in front of the tensor.
+        whole = math.prod(tile.shape) == extent and fixed(constant)
+        backwards = (whole or (upper is not None and stride != ONE)) and begins_before(start, fixed)
+        if lower is None and before and not backwards:
+            offset, constant = offset - Polynomial.constant_of(before), start
         axes.append(
             Axis(
                 extent,
@@ -63,6 +67,37 @@ def address_of_tile(tile: AffineTile, mask: Mask, fixed: Callable[[Polynomial], 
             )
         )
     return Address(tile.base, tuple(axes), constant, complete, tile.terms)
+
+
+def begins_before(start: Polynomial, fixed: Callable[[Polynomial], bool]) -> bool:
+    """Whether what a launch fixes of a start lies in front of the tensor, whatever the arguments are: no tensor map may
+    begin there, also if no copy of it does, as memory need not be there (an H100 ends the launch with an illegal
+    access)."""
+    parts = [coefficient for monomial, coefficient in start.terms if fixed(Polynomial(((monomial, coefficient),)))]
+    return any(part < 0 for part in parts) and all(part <= 0 for part in parts)
+
+
+def moved_start(start: Polynomial, fixed: Callable[[Polynomial], bool]) -> tuple[Mapping[Monomial, int], Polynomial]:
+    """What a launch fixes of a start, and by how many steps of its own each other term, by its monomial, is moved
+    instead where that would lie in front of the tensor: of `(min(end, n) - 1) * 2048` the row is one less."""
+    parts = Polynomial.of(term for term in start.terms if fixed(Polynomial((term,))))
+    if not begins_before(start, fixed):
+        return {}, parts
+    steps: dict[Monomial, int] = {}
+    rest = []
+    for monomial, coefficient in parts.terms:
+        strides = [
+            (stride, other)
+            for other, stride in start.terms
+            if not fixed(Polynomial(((other, stride),))) and stride > 0 and coefficient % stride == 0
+            and tuple(f for f in other if fixed(Polynomial.symbol(f[0]))) == monomial
+        ]  # fmt: skip
+        if strides:
+            stride, other = max(strides)
+            steps[other] = steps.get(other, 0) + coefficient // stride
+        else:
+            rest.append((monomial, coefficient))
+    return steps, Polynomial.of(rest)
 
 
 def address_of_block(window: DescriptorWindow, block: tuple[int, ...], index: tuple[Polynomial, ...]) -> Address:

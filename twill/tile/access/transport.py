@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from twill.tile.access.address import Address
+from twill.tile.access.address import Address, begins_before, moved_start
 from twill.tile.access.scalar import SymbolicScalars
 from twill.tile.access.value import ONE
 from twill.tile.affine import Polynomial
@@ -97,6 +97,8 @@ def why_not_tma(movement: Movement, scalars: SymbolicScalars, made: bool = False
     if not movement.promised:  # a store looks at the numbers when it comes by them, and threads may do it
         yield from misplaced(movement, scalars)
         yield from unaligned(movement, scalars) if not made or movement.kind == "tile_load" else ()
+    if begins_before(moved_start(address.constant, known)[1], known):
+        yield "a tensor map of it would begin in front of the tensor"
     varying = [term for term in address.constant.terms if not known(Polynomial((term,)))]
     if len(address.axes) + len(varying) > RANK:
         yield f"it has {len(address.axes) + len(varying)} strides, over {RANK}"

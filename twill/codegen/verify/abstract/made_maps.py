@@ -66,6 +66,8 @@ def box_of(actor: Actor, stmt: TmaLoad | TmaStore, what: str) -> Elements:
     """The elements of a copy's box, which has to begin where the TMA can."""
     tensors, meant = actor.machine.tensors, map_of(actor, stmt.map)
     coordinates = [integer(expr, actor.scope) for expr in stmt.coordinates]
+    if (start := integer(meant.offset, actor.scope)) < 0:
+        actor.report("bounds", f"the tensor map of `{meant.argument}` begins {-start} elements in front of it")
     if wrong := tensors.misplaced(meant, coordinates):
         actor.report("aligned", f"{what} by {actor.role}: {wrong}")
     return tensors.box(meant, coordinates, actor.scope)
