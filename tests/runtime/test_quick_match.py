@@ -7,6 +7,7 @@ import inspect
 import sys
 import weakref
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -172,9 +173,61 @@ def test_a_changed_global_is_seen(gpu: None) -> None:
 def test_kernels_that_are_looked_at_otherwise_have_none() -> None:
     many = inspect.Signature([inspect.Parameter(f"n{i}", inspect.Parameter.POSITIONAL_OR_KEYWORD) for i in range(101)])
     assert quick_match(many, {f"n{i}": "free" for i in range(101)}, {}, (), False, {}).match is None
-    for kind in ("descriptor", "open descriptor", "any"):
-        assert Twins(looked_at={**LOOKED_AT, "x": kind}).quick.match is None
+    assert Twins(looked_at={**LOOKED_AT, "x": "any"}).quick.match is None
     assert Twins(lambda *, n: None, {"n": "free"}).quick.match is None
+
+
+def described(**changed: Any) -> Any:
+    given = {"base": X, "shape": [8, 8], "strides": [8, 1], "block_shape": [4, 8], "padding": "zero", **changed}
+    return SimpleNamespace(**given)
+
+
+def of_descriptors(a: Any, b: Any, n: Any) -> None:
+    """For its signature."""
+
+
+DESCRIPTORS: Any = {"a": "descriptor", "b": "open descriptor", "n": "free"}
+
+
+def test_descriptors_have_the_keys_that_they_have_in_python(gpu: None) -> None:
+    twins, keys = Twins(of_descriptors, DESCRIPTORS), set()
+    changes: list[dict[str, Any]] = [
+        {}, {"base": Y}, {"base": Z}, {"shape": [4, 16]}, {"strides": (16, 1)}, {"block_shape": [4, 4]},
+        {"padding": "nan"}, {"round_f32_to_tf32": True}, {"shape": (8, 8)},
+    ]  # fmt: skip
+    for place in ("a", "b"):
+        for change in changes:
+            given = {"a": described(), "b": described(), "n": 32, place: described(**change)}
+            python, quick = twins.both((4, 2), **given)
+            assert type(python) is Call and quick == python and hash(quick) == hash(python)
+            keys.add(python)
+    assert len(keys) == 2 * (len(changes) - 2) + 1  # a list of sizes or a tuple; what nothing changes
+    plan = Started()
+    twins.plans.by_key[python.key] = plan  # type: ignore[assignment]
+    assert twins.both((4, 2), **given) == (True, True) and {stream for _, stream in plan.seen} == {13}
+
+
+@pytest.mark.parametrize("lacks", ["base", "shape", "strides", "block_shape", "padding"])
+def test_what_is_no_descriptor_is_the_same_mistake_as_in_python(gpu: None, lacks: str) -> None:
+    twins = Twins(of_descriptors, DESCRIPTORS)
+    broken = described()
+    delattr(broken, lacks)
+    for given in ((broken, described()), (described(), broken), (described(), X), (3, described())):
+        python, quick = twins.both((4,), *given, 1)
+        assert python is quick and issubclass(quick, Exception)
+
+
+def test_descriptors_are_not_kept(gpu: None) -> None:
+    twins, base = Twins(of_descriptors, DESCRIPTORS), torch.zeros(64)
+    good, bad = described(base=base), described(base=base)
+    del bad.padding
+    counts = []
+    for rounds in (1, 200):
+        for _ in range(rounds):
+            for one in (good, bad, 3):
+                said(lambda one=one: twins.quick.match((4,), (good, one, 1), {}))  # type: ignore[misc]
+        counts.append([sys.getrefcount(one) for one in (base, good, bad, good.shape, torch.float32, None)])
+    assert all(abs(now - then) < 20 for now, then in zip(*counts, strict=True))
 
 
 CALLS: tuple[dict[str, Any], ...] = (

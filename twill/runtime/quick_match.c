@@ -1,7 +1,7 @@
 /* The function of `twill.runtime.matcher` that recognizes calls, in C: the same facts in the same key, the same plan.
    quick_key.c comes before it. Whatever is not as it expects is NotImplemented: the function in Python says then what it is. */
 
-enum Kind { VALUE, FREE, FLOAT, TENSOR, OPEN_TENSOR, OPTIONAL_TENSOR };
+enum Kind { VALUE, FREE, FLOAT, TENSOR, OPEN_TENSOR, OPTIONAL_TENSOR, DESCRIPTOR, OPEN_DESCRIPTOR };
 
 typedef struct {
     PyObject *name;     /* interned; borrowed from `held`, as all others */
@@ -22,7 +22,7 @@ typedef struct {
 
 #define MOST 128 /* parameters and options */
 
-static PyObject *DATA_PTR, *DTYPE, *GET_DEVICE, *UNTYPED_STORAGE, *NBYTES, *START;
+static PyObject *DATA_PTR, *DTYPE, *GET_DEVICE, *UNTYPED_STORAGE, *NBYTES, *START, *SIZES[3], *PADDING, *ROUND, *BASE;
 
 static long long address_of(PyObject *value, PyObject *method)
 {
@@ -111,6 +111,48 @@ static long long beyond(PyObject *value, long long at)
     return PyErr_Occurred() ? -1 : begin + size - at;
 }
 
+/* What is looked at of a descriptor, new references in facts[0..7], and [8] if it is open. -1 on an error. */
+static int descriptor_facts(PyObject *value, PyObject **facts, int open)
+{
+    Py_ssize_t made = 0;
+    long long at, left;
+    PyObject *base = NULL, *found;
+    for (; made < 3; made++) {
+        if (!(found = PyObject_GetAttr(value, SIZES[made])))
+            goto failed;
+        facts[made] = PySequence_Tuple(found);
+        Py_DECREF(found);
+        if (!facts[made])
+            goto failed;
+    }
+    if (!(facts[made] = PyObject_GetAttr(value, PADDING)))
+        goto failed;
+    made++;
+    facts[made] = PyObject_GetAttr(value, ROUND);
+    if (!facts[made]) {
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError))
+            goto failed;
+        PyErr_Clear();
+        facts[made] = Py_NewRef(Py_None);
+    }
+    made++;
+    if (!(base = PyObject_GetAttr(value, BASE)) || tensor_facts(base, facts + made, &at) < 0)
+        goto failed;
+    made += 3;
+    if (open) {
+        left = beyond(base, at);
+        if (PyErr_Occurred() || !(facts[made] = PyLong_FromLongLong(left)))
+            goto failed;
+    }
+    Py_DECREF(base);
+    return 0;
+failed:
+    Py_XDECREF(base);
+    while (made--)
+        Py_DECREF(facts[made]);
+    return -1;
+}
+
 /* Fill the key (behind the sizes) and the values; *device: of the first tensor, borrowed from the key. 0, -1 on an
    error, 1 if the call is not to be looked at here. */
 static int look(Match *self, PyObject **given, PyObject *key, PyObject *values, PyObject **device)
@@ -152,6 +194,15 @@ static int look(Match *self, PyObject **given, PyObject *key, PyObject *values, 
             if (!all)
                 return -1;
             PyTuple_SET_ITEM(key, fact++, all);
+        } else if (one->kind == DESCRIPTOR || one->kind == OPEN_DESCRIPTOR) {
+            PyObject *all[9];
+            int open = one->kind == OPEN_DESCRIPTOR;
+            if (descriptor_facts(value, all, open) < 0)
+                return -1;
+            for (int i = 0; i < 8 + open; i++)
+                PyTuple_SET_ITEM(key, fact++, all[i]);
+            if (!*device)
+                *device = all[7];
         } else if (one->kind == TENSOR || one->kind == OPEN_TENSOR) {
             PyObject *three[3];
             long long at;
@@ -332,14 +383,14 @@ static PyObject *make(PyObject *module, PyObject *all)
         PyErr_NoMemory();
         goto failed;
     }
-    static const int facts[] = {2, 3, 1, 3, 4, 1};
+    static const int facts[] = {2, 3, 1, 3, 4, 1, 8, 9};
     for (Py_ssize_t place = 0; place < self->count; place++) {
         Parameter *one = &self->parameters[place];
         PyObject *fallback = PyTuple_GET_ITEM(fallbacks, place);
         one->name = PyTuple_GET_ITEM(names, place);
         one->kind = (int)PyLong_AsLong(PyTuple_GET_ITEM(kinds, place));
         one->told = PyTuple_GET_ITEM(told, place) == Py_True;
-        if (!PyUnicode_Check(one->name) || one->kind < 0 || one->kind > OPTIONAL_TENSOR || !PyTuple_Check(fallback) ||
+        if (!PyUnicode_Check(one->name) || one->kind < 0 || one->kind > OPEN_DESCRIPTOR || !PyTuple_Check(fallback) ||
             (one->kind == OPEN_TENSOR && !one->told)) {
             PyErr_SetString(PyExc_ValueError, "a parameter");
             goto failed;
@@ -369,7 +420,16 @@ PyMODINIT_FUNC PyInit_quick_match(void)
     NBYTES = PyUnicode_InternFromString("nbytes");
     ELEMENT_TYPE = PyUnicode_InternFromString("dtype");
     START = PyUnicode_InternFromString("start");
-    if (!DATA_PTR || !DTYPE || !GET_DEVICE || !UNTYPED_STORAGE || !NBYTES || !START || !ELEMENT_TYPE || PyType_Ready(&TYPE) < 0)
+    SIZES[0] = PyUnicode_InternFromString("shape");
+    SIZES[1] = PyUnicode_InternFromString("strides");
+    SIZES[2] = PyUnicode_InternFromString("block_shape");
+    PADDING = PyUnicode_InternFromString("padding");
+    ROUND = PyUnicode_InternFromString("round_f32_to_tf32");
+    BASE = PyUnicode_InternFromString("base");
+    for (int i = 0; i < 3; i++)
+        if (!SIZES[i])
+            return NULL;
+    if (!PADDING || !ROUND || !BASE || !DATA_PTR || !DTYPE || !GET_DEVICE || !UNTYPED_STORAGE || !NBYTES || !START || !ELEMENT_TYPE || PyType_Ready(&TYPE) < 0)
         return NULL;
     return PyModule_Create(&MODULE);
 }

@@ -18,7 +18,10 @@ from typing import Any
 from twill.runtime.forks import renew_after_fork
 
 SOURCES = [Path(__file__).with_name(name) for name in ("quick_key.c", "quick_match.c")]
-PLACES = {"constant": 0, "fixed": 0, "free": 1, "float": 2, "tensor": 3, "open tensor": 4, "optional tensor": 5}
+PLACES = {
+    "constant": 0, "fixed": 0, "free": 1, "float": 2, "tensor": 3, "open tensor": 4, "optional tensor": 5,
+    "descriptor": 6, "open descriptor": 7,
+}  # fmt: skip
 MOST = 100  # parameters and options
 
 
