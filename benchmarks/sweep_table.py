@@ -29,8 +29,8 @@ def against(row: Row) -> dict[str, float]:
 
 
 def mean(numbers: Sequence[float]) -> float:
-    """The geometric one."""
-    return math.exp(sum(map(math.log, numbers)) / len(numbers)) if numbers else math.nan
+    """The geometric one, of one at least."""
+    return math.exp(sum(map(math.log, numbers)) / len(numbers))
 
 
 def summary(parts: Mapping[tuple[str, str], Sequence[Row]]) -> list[str]:
@@ -44,7 +44,7 @@ def summary(parts: Mapping[tuple[str, str], Sequence[Row]]) -> list[str]:
             cells = []
             for peer, bound in (("cuBLAS", 0.95), ("Triton", 1.0), ("fastest member", 0.0)):
                 ratios = [one[peer] for one in chosen if peer in one]
-                cells += [f"{mean(ratios):.3f}", f"{min(ratios, default=math.nan):.3f}"]
+                cells += [f"{mean(ratios):.3f}", f"{min(ratios):.3f}"] if ratios else ["", ""]
                 cells += [str(sum(ratio < bound for ratio in ratios))] if bound else []
             lines.append(f"| {gpu} | {kind} | {group} | {len(chosen)} | {' | '.join(cells)} |")
     return lines
