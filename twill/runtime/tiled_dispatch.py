@@ -117,13 +117,13 @@ class TiledDispatch(Dispatch):
         given = family.given(member, turn.bound)
         constants = {name: given[name] for name in family.free}
 
-        def kept(prepared: PreparedLaunch, sizes: tuple[int, ...]) -> PreparedLaunch:
+        def remembered(prepared: PreparedLaunch, sizes: tuple[int, ...]) -> PreparedLaunch:
             if not isinstance(call, Call):
                 return prepared
             return MemberLaunch(prepared, call, sizes, list(given), constants, family.asked)
 
         known = family.known(member, turn.index)
-        return self.emitted(known, member.kernel, hot, call, turn.grid, given, args, kwargs, kept)
+        return self.emitted(known, member.kernel, hot, call, turn.grid, given, args, kwargs, remembered)
 
     def account(self) -> str:
         """As `Dispatch.account`, with the member of each size."""

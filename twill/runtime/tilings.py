@@ -179,7 +179,7 @@ class Tilings:
                 shelves.append(PreparedTiling(tiling, variant, inquiry.shelf))
             else:
                 self.reason(f"{tiling.name}: {inquiry.failure}")
-        waiting = Waiting(len(shelves), lambda: self.settle(about, shelves))
+        waiting = Countdown(len(shelves), lambda: self.settle(about, shelves))
         for one in shelves:
             if one.shelf.state == "missing" and may_solve:
                 self.ask(about, one)
@@ -217,7 +217,7 @@ class Tilings:
     def become(self, family: TileFamily, members: Sequence[FamilyMember], key: str) -> None:
         """A variant has a family of these members."""
         if members:
-            kept = KeptChoices(self.variants.library, key)
+            stored = StoredChoices(self.variants.library, key)
             own = () if family.variant is None else family.variant.constants
             values: dict[str, set[Any]] = {name: {value} for name, value in own}
             for member in members:
@@ -227,7 +227,7 @@ class Tilings:
             family.key = key
             family.free = frozenset(name for name, found in values.items() if len(found) > 1)
             family.sized |= {one for member in members for one in sizes_of(member)}
-            family.choices = MemberChoices(members, kept.known, kept.keep)
+            family.choices = MemberChoices(members, stored.known, stored.keep)
             self.ready(family)
         family.over.set()
 
@@ -254,7 +254,7 @@ class Preparation:
     axis: int
 
 
-class Waiting:
+class Countdown:
     """For so many, then `then` is called, once."""
 
     def __init__(self, count: int, then: Callable[[], None]) -> None:
@@ -272,7 +272,7 @@ class Waiting:
             self.then()
 
 
-class KeptChoices:
+class StoredChoices:
     """What was found to be the fastest, in the store: by GPU and sizes. What was found on another kind of GPU is not
     used, which is said once."""
 
