@@ -35,6 +35,7 @@ LONGEST = (
     "cli/test_emit.py",
     "certify/test_certify.py",
     "codegen/test_split_k.py",
+    "trial/test_any_size.py",
     "trial/test_strict.py",
     "runtime/test_jit.py",
     "cli/test_serve.py",
