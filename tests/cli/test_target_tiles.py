@@ -9,7 +9,7 @@ import pytest
 
 from twill import exc
 from twill.cli.arguments import parser
-from twill.cli.emit import extracted_as, in_pairs, pairs_pay
+from twill.cli.emit import extracted_as, in_pairs, pairs_pay, with_registers
 from twill.cli.target_tiles import fitting
 from twill.codegen.emission import Extracted
 from twill.machine.file import load_machine
@@ -72,6 +72,20 @@ def clusters(file: str, *words: str) -> list[int]:
 )
 def test_pairs_come_first_where_they_have_less_i_and_nobody_said(words: tuple[str, ...], made: list[int]) -> None:
     assert clusters("examples/gemm.py", *words) == made
+
+
+@pytest.mark.parametrize(("file", "whole"), [("attention", [False, True]), ("gemm", [False])])
+def test_exponentials_are_whole_where_the_build_is_refused_otherwise(file: str, whole: list[bool]) -> None:
+    kernel, given = asked(f"examples/{file}.py")
+    tried: list[bool] = []
+
+    def make(one: Namespace) -> None:
+        tried.append(one.whole_exponentials)
+        raise exc.BuildRejected("spill", "it spills", None)
+
+    with pytest.raises(exc.BuildRejected, match="it spills"):
+        with_registers(kernel, B200, given, make)
+    assert tried == whole
 
 
 def test_pairs_are_not_looked_at_where_threads_read_sums_in_their_loop() -> None:

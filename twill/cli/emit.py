@@ -154,7 +154,25 @@ def emitted(
         solve = PatientSolver(lambda graph, on: solved(graph, on, asked, budget), limit)
         return emit_solved(kernel, machine, solve, say_more, asked.cluster, record)
 
-    return in_pairs(kernel, machine, arguments, make)
+    return with_registers(kernel, machine, arguments, lambda asked: in_pairs(kernel, machine, asked, make))
+
+
+def with_registers(
+    kernel: Extracted, machine: Machine, arguments: Namespace, make: Callable[[Namespace], Made]
+) -> Made:
+    """What `make` makes as was asked for; where the build is refused, without polynomials for exponentials, which take
+    registers."""
+    from twill import exc
+    from twill.graph.exponentials import has_polynomial, splittable
+
+    try:
+        return make(arguments)
+    except exc.BuildRejected as refused:
+        nodes = (node for region in kernel.graph.regions for node in region.nodes)
+        if arguments.whole_exponentials or not has_polynomial(machine) or not any(map(splittable, nodes)):
+            raise
+        say_more(f"{refused.message}: solving again with whole exponentials")
+    return make(Namespace(**{**vars(arguments), "whole_exponentials": True}))
 
 
 def in_pairs(kernel: Extracted, machine: Machine, arguments: Namespace, make: Callable[[Namespace], Made]) -> Made:
