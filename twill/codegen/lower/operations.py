@@ -49,7 +49,7 @@ from twill.tile.vocabulary import ELEMENTWISE, NATURAL, REARRANGE
 @dataclass(frozen=True)
 class Tools:
     """What the statements of one warp group are made with. group: whose tasks it does; own: its own number.
-    exchanges: the values of each reduction across warps so far."""
+    exchanges: the values of each reduction across warps so far. summed: row blocks whose partial sums meet."""
 
     plan: LoweringPlan
     rings: Placement
@@ -61,6 +61,7 @@ class Tools:
     group: int
     own: int
     exchanges: list[int] = field(default_factory=list)
+    summed: list[int] = field(default_factory=list)
 
 
 @dataclass

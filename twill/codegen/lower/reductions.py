@@ -6,6 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from twill import exc
 from twill.codegen.lower.conversions import fits, reduced_layout
 from twill.codegen.warp.expression import Expr, Number, NumPrograms, ProgramId, add, multiply
 from twill.codegen.warp.layout import crosses_warps, shape_of
@@ -117,7 +118,15 @@ def digits(step: Step) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
 
 
 def sum_parts(scope: LoweringScope, number: int, step: Step) -> None:
-    """The sum of what several program instances have of a matrix; each row block is a sum of its own."""
+    """The sum of what several program instances have of a matrix; each row block is a sum of its own. Another instance
+    may be the last of another row block, and `last_part` is one scalar, so that a warp group has one row block. Errors:
+    UnsupportedInKernel."""
+    if scope.tools.summed:
+        raise exc.UnsupportedInKernel(
+            "K is split, and a warp group has several row blocks, of which different parts may be the last",
+            file=scope.tools.scalars.program.file, line=step.op.line, hint="a tile of fewer rows, or no --split",
+        )  # fmt: skip
+    scope.tools.summed.append(scope.block)
     result = scope.result(number)
     operand = scope.fragment(step.operands[0], scope.layout_of(result))
     axis = int(str(step.op.attribute("axis")))
