@@ -43,6 +43,9 @@ def test_a_tensor_repeated_along_an_axis_without_an_end_stays_with_triton(kernel
     with pytest.raises(exc.MisalignedTensor, match="`x` is repeated along an axis"):
         map_parameters(entry, bind(emission.manifest, repeated))
     assert not launchable(emission.manifest, repeated)
+    before = replace(entry, offset=-1)  # of kernels that were emitted when maps might begin anywhere
+    with pytest.raises(exc.WrongArgument, match="`x` is seen from 1 elements in front of it on"):
+        map_parameters(before, bind(emission.manifest, launch))
 
 
 def test_what_infinity_is_a_multiple_of_is_not_known() -> None:
