@@ -91,7 +91,7 @@ def test_mmas_that_the_compiler_would_serialize_beside_other_work_are_scheduled_
     answers: list[Roomier | None] = []
 
     def refused(*given: Any) -> None:
-        roomier = given[-1]
+        roomier = given[-2]
         for cause, last in (("spill", overlapped), ("serialized", overlapped), ("wait", overlapped), ("wait", apart())):
             answers.append(roomier(Roomier(0, last), exc.BuildRejected(cause, f"it has {cause}", None)))
 

@@ -61,7 +61,7 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass. Raises UnsupportedInKernel where warp groups that take program instances alternately, or two CTAs,
     would have to wait for one another."""
     orders = list(stored_first(program.program))
-    waits = [one for order in orders for one in _waits(program, order)] if orders else []
+    waits = [one for order in orders for one in _waits(program, order, choices.ping_pong)] if orders else []
     if not waits:
         return program
     if choices.ping_pong or program.cluster is not None:
@@ -116,8 +116,9 @@ class GroupWait:
     at: int
 
 
-def _waits(program: WarpProgram, order: Order) -> Iterator[GroupWait]:
-    """Of one pair of accesses, for every two groups that have one of them each."""
+def _waits(program: WarpProgram, order: Order, in_turn: bool) -> Iterator[GroupWait]:
+    """Of one pair of accesses, for every two groups that have one of them each. in_turn: computing groups have program
+    instances of their own, each with both accesses."""
     first = {group.id: _places(program, group, order.argument, order.first, stores=True) for group in program.groups}
     second = {
         group.id: _places(program, group, order.argument, order.second, stores=order.stores) for group in program.groups
@@ -128,7 +129,7 @@ def _waits(program: WarpProgram, order: Order) -> Iterator[GroupWait]:
         return  # each has rows of its own
     for writer in writers:
         for user in users:
-            if writer != user:
+            if writer != user and not (in_turn and user in writers):
                 bulk = any(isinstance(stmt, TmaStore) for _, stmt in first[writer])
                 yield GroupWait(writer, first[writer][-1][0], bulk, user, second[user][0][0])
 
