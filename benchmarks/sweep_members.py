@@ -51,7 +51,7 @@ def _tiles(deep: int) -> tuple[MemberTiles, ...]:
     """Of kernels whose rows of K have 128 bytes in `deep` elements."""
     small = [MemberTiles(m, n, k, split=True) for m, n, k in (
         (64, 32, 2 * deep), (64, 64, deep), (64, 64, 2 * deep), (64, 128, deep), (64, 128, 2 * deep), (64, 256, deep),
-        (128, 64, deep), (128, 128, deep), (192, 128, deep), (128, 256, deep), (256, 128, deep),
+        (128, 64, deep), (128, 128, deep), (192, 128, deep), (128, 256, deep),
     )]  # fmt: skip
     whole = [MemberTiles(m, n, deep, group) for m, n, group in (
         (128, 128, 8), (128, 192, 8), (192, 128, 8), (192, 192, 8), (128, 256, 16), (256, 128, 8),
