@@ -41,8 +41,9 @@ AT_ONCE = 1 << 14  # bytes of a tile that the threads of a group load before the
 SINGLE = 1 << 12  # the same where each element is loaded by itself: each has an address and a register then
 
 
-def rows_at_once(tile: Buffer, most: int = AT_ONCE) -> int:
+def rows_at_once(tile: Buffer, most: int | None = None) -> int:
     """Of a tile, that the threads of a group load before they store them."""
+    most = AT_ONCE if most is None else most
     row = prod(tile.shape[1:]) * element_bytes(tile.element)
     return largest_part(tile.shape[0], max(1, most // row)) if len(tile.shape) == 2 else tile.shape[0]
 
