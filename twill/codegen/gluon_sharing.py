@@ -31,7 +31,7 @@ def with_shared_tiles(schedule: Schedule, machine: Machine, again: Again) -> Sch
     pins = tuple(f"line:{line}.0!~line:{line}.1" for line in sorted(lines))
     try:
         shared = again(PARTITIONS, pins)
-    except (exc.Infeasible, exc.BudgetExhausted, exc.BadPin):
+    except (exc.Infeasible, exc.BudgetExhausted, exc.BadPin, exc.StrategyOption):
         return schedule
     return shared if shared.ii <= schedule.ii and _issuing(shared) <= _issuing(schedule) else schedule
 
