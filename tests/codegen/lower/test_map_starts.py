@@ -31,6 +31,28 @@ def k(x, w, g, y, n, B: tl.constexpr):
         tl.store(y + o[:, None] * B + c[None, :], t.to(tl.bfloat16), mask=o[:, None] < n)
 """
 
+HEADS = """
+@triton.jit
+def k(x, w, g, y, n, B: tl.constexpr):
+    h, c = tl.program_id(0), tl.arange(0, B)
+    b = tl.load(w + c[:, None] * B + c[None, :])
+    acc = tl.zeros([B, B], tl.float32)
+    for i in range(n):
+        o = (n - i) * B - B + c
+        a = tl.load(x + h * B + o[:, None] * (4 * B) + c[None, :], mask=c[None, :] < 4 * B, other=0.0)
+        acc = tl.dot(a, b, acc)
+    tl.store(y + h * B + c[:, None] * (4 * B) + c[None, :], acc.to(tl.bfloat16))
+"""
+
+
+def test_rows_of_one_head_are_counted_down_by_rows_and_not_by_heads(kernel_file: Callable[..., str]) -> None:
+    """Both are as many elements from one another, or divide them: what a row is less must not be heads less."""
+    sig = ("x=*bf16:16", "w=*bf16:16", "g=*fp32:16", "y=*bf16:16", "n=i32")
+    kernel = extract(f"{kernel_file(HEADS)}::k", sig=sig, const=("B=64",))
+    emission = emit_scheduled(kernel, H100, solve(kernel.graph, H100, SolveOptions(strategy="heuristic", fuse=False)))
+    checked(emission)
+    assert all(one.offset == Number(0, one.offset.element) for one in emission.program.maps)
+
 
 def test_maps_of_a_kernel_that_goes_through_rows_backwards_begin_where_its_tensors_do(
     kernel_file: Callable[..., str],

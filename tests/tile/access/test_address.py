@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from twill.tile.access.address import address_of_block, address_of_tile, tightest
+from twill.tile.access.address import address_of_block, address_of_tile, counted_down, tightest
 from twill.tile.access.value import EVERYWHERE, AffineTile, DescriptorWindow, IndexBound, Mask
 from twill.tile.affine import Polynomial
 
@@ -109,10 +109,12 @@ def test_a_descriptor_bounds_every_axis_from_zero() -> None:
 
 def test_no_axis_begins_before_its_tensor_unless_a_lower_bound_holds_it() -> None:
     """A tensor map reads what lies before its first element as padding: a kernel that steps back by a fixed number of
-    elements, from a start that varies, reads data there."""
+    elements, from a start that varies, reads data there. Nothing is in front of the tensor itself, and no map begins
+    there: its rows end at the first, and columns in front of a row are for threads to load."""
     back = AffineTile((4, 8), pid * stride * 4 - stride + k * 8 - 16, (stride, ONE), "X")
     columns = IndexBound(1, "upper", k * -8 + 64)
     free = address_of_tile(back, Mask((columns,), True), fixed)
-    assert [axis.offset for axis in free.axes] == [pid * 4, k * 8] and free.constant == stride * -1 - 16
+    assert [axis.offset for axis in free.axes] == [pid * 4 - 1, k * 8 - 16] and free.constant == ZERO
+    assert [axis.stride for axis in counted_down(free, fixed)] == [ONE]
     held = address_of_tile(back, Mask((columns, IndexBound(0, "lower", pid * -4 + 1)), True), fixed)
     assert (held.axes[0].offset, held.axes[0].lower) == (pid * 4 - 1, ZERO)

@@ -18,8 +18,7 @@ reads what lies before the tile, and nothing before the first element of an axis
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from twill.tile.access.value import ONE, ZERO, AffineTile, DescriptorWindow, IndexTerm, Mask
@@ -52,10 +51,7 @@ def address_of_tile(tile: AffineTile, mask: Mask, fixed: Callable[[Polynomial], 
         complete = complete and all_uppers and all_lowers
         offset, before = offsets[number], min(0, offsets[number].constant)
         start = constant + Polynomial.constant_of(before) * stride
-        # Rows, counted down to the first, or all that there is: an index below 0 would be in front of the tensor.
-        whole = math.prod(tile.shape) == extent and fixed(constant)
-        backwards = (whole or (upper is not None and stride != ONE)) and begins_before(start, fixed)
-        if lower is None and before and not backwards:
+        if lower is None and before and not begins_before(start, fixed):
             offset, constant = offset - Polynomial.constant_of(before), start
         axes.append(
             Axis(
@@ -67,6 +63,14 @@ def address_of_tile(tile: AffineTile, mask: Mask, fixed: Callable[[Polynomial], 
             )
         )
     return Address(tile.base, tuple(axes), constant, complete, tile.terms)
+
+
+def counted_down(address: Address, fixed: Callable[[Polynomial], bool]) -> Iterator[Axis]:
+    """Axes whose index may be below 0 with elements of the tensor there: of the row in front. Rows that are counted
+    down end at the first, and where nothing else moves the tile an index below 0 is in front of the tensor."""
+    moving = [axis for axis in address.axes if axis.extent > 1]
+    if len(moving) > 1 or not fixed(address.constant):
+        yield from (a for a in moving if a.stride == ONE and a.lower is None and a.offset.constant < 0)
 
 
 def begins_before(start: Polynomial, fixed: Callable[[Polynomial], bool]) -> bool:

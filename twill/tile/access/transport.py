@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from twill.tile.access.address import Address, begins_before, moved_start
+from twill.tile.access.address import Address, begins_before, counted_down, moved_start
 from twill.tile.access.scalar import SymbolicScalars
 from twill.tile.access.value import ONE
 from twill.tile.affine import Polynomial
@@ -99,6 +99,8 @@ def why_not_tma(movement: Movement, scalars: SymbolicScalars, made: bool = False
         yield from unaligned(movement, scalars) if not made or movement.kind == "tile_load" else ()
     if begins_before(moved_start(address.constant, known)[1], known):
         yield "a tensor map of it would begin in front of the tensor"
+    for axis in counted_down(address, known) if not movement.promised else ():
+        yield f"its index {text(axis.offset, movement)} may be in the row in front"
     varying = [term for term in address.constant.terms if not known(Polynomial((term,)))]
     if len(address.axes) + len(varying) > RANK:
         yield f"it has {len(address.axes) + len(varying)} strides, over {RANK}"
