@@ -41,7 +41,7 @@ def rereads(program: WarpProgram, machine: Machine) -> Rereads | None:
         whole = scalar_of(total, program.program.file)
     except exc.UnsupportedInKernel:  # it depends on the instance
         return None
-    each = int(machine.l2.value * machine.emitting.kept.value / machine.sms.value)
+    each = int(machine.l2.value * machine.emitting.rereads.value / machine.sms.value)
     load = machine.transfer(PLAIN)
     on_their_way = load.bytes_per_cycle.value * load.latency.value
     return Rereads(whole, each, ceil(on_their_way / max(size for _, size in found)))

@@ -68,7 +68,7 @@ MODELS: dict[str, type[Document]] = {
     "crossing": Crossing, "operations": OperationCost, "emission": EmissionFigures, "launches": LaunchFigures,
 }  # fmt: skip
 WHOLE = {"sms", "l2", "bytes", "registers", "overhead", *EmissionFigures.model_fields}
-WHOLE -= {"under_load", "ordered", "cached", "kept"}
+WHOLE -= {"under_load", "ordered", "cached", "rereads"}
 BY_NAME = ("units", "transfers", "memories", "contexts")
 SPREAD = "two numbers, the smaller first, as in spread = [15.9, 16.1]"
 FLATTENED = ("per_cycle", "bytes")  # figures of the document whose keys stand beside others in the file

@@ -80,11 +80,11 @@ def _cursors(group: WarpGroup, aref: Aref) -> list[int]:
 
 def _together(group: WarpGroup, keeping: Aref, gone: Aref) -> bool:
     """Whether the steps of one ring stand beside those of the other in every block of a group."""
-    kept, other = _cursors(group, keeping), _cursors(group, gone)
+    retained, other = _cursors(group, keeping), _cursors(group, gone)
     if not other:
         return True
-    return len(kept) == len(other) and all(
-        _beside(block, *pair) for pair in zip(kept, other, strict=True) for block in _blocks(group)
+    return len(retained) == len(other) and all(
+        _beside(block, *pair) for pair in zip(retained, other, strict=True) for block in _blocks(group)
     )
 
 
@@ -107,9 +107,9 @@ def _within(block: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
         yield from _within(inner)
 
 
-def _beside(block: tuple[Stmt, ...], kept: int, other: int) -> bool:
+def _beside(block: tuple[Stmt, ...], retained: int, other: int) -> bool:
     """Whether a block has the same steps of two cursors, each beside its counterpart."""
-    one, two = _steps(block, kept), _steps(block, other)
+    one, two = _steps(block, retained), _steps(block, other)
     if [type(block[at]) for at in one] != [type(block[at]) for at in two]:
         return False
     for a, b in zip(one, two, strict=True):
@@ -117,7 +117,7 @@ def _beside(block: tuple[Stmt, ...], kept: int, other: int) -> bool:
         first, second = block[a], block[b]
         same = not isinstance(first, Skip | Consumed) or replace(first, cursor=other, line=second.line) == second
         late = isinstance(first, Acquire) and a > b  # nothing is loaded before the ring that stays is acquired
-        passed = isinstance(first, Advance) and any(_cursor(stmt) == (kept if a < b else other) for stmt in between)
+        passed = isinstance(first, Advance) and any(_cursor(stmt) == (retained if a < b else other) for stmt in between)
         if late or passed or not same or not all(isinstance(stmt, _BETWEEN) for stmt in between):
             return False
     return True

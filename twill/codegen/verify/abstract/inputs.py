@@ -92,7 +92,7 @@ def launches(
     thorough: many more of them, for every number of iterations, each with several program instances.
     """
     tile = program.program
-    asked = Asked(wanted(program, thorough), problem or sidecar_problem(tile), tile)
+    asked = LaunchBasis(wanted(program, thorough), problem or sidecar_problem(tile), tile)
     made = next((found for other, found in _last if other == asked), None)
     if made is None:
         made = tuple(_of_table(asked.tile, asked.table, asked.goal))
@@ -103,7 +103,7 @@ def launches(
 
 
 @dataclass(frozen=True)
-class Asked:
+class LaunchBasis:
     """What launches are made up from."""
 
     goal: Wanted
@@ -111,7 +111,7 @@ class Asked:
     tile: TileProgram
 
 
-_last = deque[tuple[Asked, tuple[CheckedLaunch, ...]]](maxlen=REMEMBERED)
+_last = deque[tuple[LaunchBasis, tuple[CheckedLaunch, ...]]](maxlen=REMEMBERED)
 """The last ones that were made: a program is verified and executed with the same, and so is one that differs from it in
 nothing that launches are made up from."""
 
