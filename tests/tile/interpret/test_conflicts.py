@@ -119,3 +119,9 @@ def test_threads_of_one_instance_in_one_another_s_way_are_told(file: Path, name:
 )
 def test_what_every_order_leaves_alike_is_defined(file: Path, name: str, n: int) -> None:
     assert not found(file, name, n).text
+
+
+def test_of_what_is_no_number_nothing_is_known(file: Path) -> None:
+    arrays = {"x": np.full(64, np.nan, np.float32), "y": np.zeros(64, np.float32)}
+    said = conflicts(program(file, "shared"), (2,), arrays, {"n": 4})
+    assert "program instance 0 writes something else" in said.between

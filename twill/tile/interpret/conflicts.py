@@ -133,7 +133,8 @@ class _Witness(Instance):
         changed = ~_same(before, after)
         writer, reader, combined = tags.writer[address], tags.reader[address], tags.combined[address]
         ordered = combined & bool(combine)  # sums of sums
-        foreign = changed & (writer != NOBODY) & (writer != self.number_of) & ~ordered
+        unlike = changed | _no_numbers(after)  # of two that are no numbers, nothing is known
+        foreign = unlike & (writer != NOBODY) & (writer != self.number_of) & ~ordered
         self._between(op, tensor, address, foreign, writer, "writes", "writes something else to")
         foreign = changed & (reader != NOBODY) & (reader != self.number_of)
         self._between(op, tensor, address, foreign, reader, "writes", "reads")
@@ -168,6 +169,11 @@ class _Witness(Instance):
         self.met.within = (
             f"program instance {self.number_of} {what}, at line {op.line}: element {int(address[first])} of `{tensor}`"
         )
+
+
+def _no_numbers(values: Array) -> Array:
+    found: Array = np.isnan(values) if values.dtype.kind == "f" else np.full(values.shape, False)
+    return found
 
 
 def _same(one: Array, other: Array) -> Array:
