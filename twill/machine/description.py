@@ -179,8 +179,8 @@ class EmissionFigures(Document):
     rings leave. ctas: of one SM at most. spare_registers: of a thread beside its tiles, where CTAs share an SM.
     ordered: parts of I that warp groups must have to spare so that their matrix multiplies are ordered. cached: parts
     of the L2 cache that instances walked together may read. readers: SMs to a row of such instances, at least.
-    streamed: bytes on their way to an SM that keep memory busy, of tiles that no other SM reads. rereads: parts of the L2
-    cache that hold what program instances read, until they read it again.
+    streamed: bytes on their way to an SM that keep memory busy, of tiles that no other SM reads. rereads: parts of
+    the L2 cache that hold what program instances read, until they read it again.
     """
 
     reserved_shared: Figure
