@@ -134,6 +134,13 @@ def test_k_is_split_into_as_many_parts_as_asked_or_refused_with_the_line(
     assert "attention.py:20: K cannot be split: the loop carries 3 values" in capsys.readouterr().err
 
 
+def test_fail_a_split_of_k_whose_warp_groups_have_several_row_blocks(capsys: pytest.CaptureFixture[str]) -> None:
+    """Another program instance may be the last of another row block, and one flag a warp group says which is."""
+    words = ["emit", "examples/gemm_pointers.py", *GIVEN, "--strategy", "heuristic", "--blocks", "4", "--ir"]
+    assert main([*words, "--split", "2", "--const", "BLOCK_M=256"]) == 2
+    assert "gemm_pointers.py:37: K is split, and a warp group has several row blocks" in capsys.readouterr().err
+
+
 def test_clusters_are_emitted_if_asked_and_refused_where_nothing_is_shared(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
