@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,4 +53,5 @@ def installed() -> Iterator[FakeTriton]:
     try:
         yield fake
     finally:
+        gc.collect()  # kernels that were compiled unload through it
         driver.set_active(before)

@@ -36,6 +36,7 @@ def machine_text(machine: Machine, base: Machine, extends: str, sources: Mapping
     lines += section("register_file", differing(machine.register_file, base.register_file))
     lines += section("crossing", differing(machine.crossing, base.crossing))
     lines += section("emission", differing(machine.emission, base.emission) if machine.emission else [])
+    lines += section("launches", differing(machine.launches, base.launches) if machine.launches else [])
     return "\n".join(lines) + "\n"
 
 

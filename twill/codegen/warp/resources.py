@@ -11,7 +11,7 @@ from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.layout import Layout
 from twill.graph.work import BITS
 
-MAP_BYTES = 128  # of a tensor map (CUDA driver API, CUtensorMap)
+MAP_BYTES = 16 * 8  # of a tensor map: 16 numbers of 8 bytes (CUDA driver API, CUtensorMap)
 COLUMN_BITS = 32  # of one lane of a column of tensor memory (PTX ISA, "Tensor Memory Addressing")
 
 
