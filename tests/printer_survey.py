@@ -38,6 +38,7 @@ from twill.codegen.compile import nvrtc
 from twill.codegen.compile.facts import read_facts, refuse
 from twill.codegen.compile.listing import read_ptx
 from twill.codegen.emission import Extracted, extract
+from twill.codegen.emit import emit
 from twill.codegen.lowering import lower
 from twill.codegen.manifest import make_manifest
 from twill.codegen.print.cuda.printer import Printed
@@ -95,12 +96,12 @@ def extracted(name: str) -> Extracted:
 
 @cache
 def lowered(name: str) -> WarpProgram:
-    """From the kept schedule, or a quick one."""
+    """From the kept schedule; from a quick one the first that the compiler builds without spills."""
     for example in examples():
         if example.name == name:
             return lower(extracted(name).program, schedule(example), machine())
     found = solve(extracted(name).graph, machine(), SolveOptions(strategy="heuristic", fuse=False))
-    return lower(extracted(name).program, found, machine())
+    return emit(extracted(name).wired, extracted(name).specialization, found, machine()).program
 
 
 @cache
