@@ -17,8 +17,6 @@ out with the reason logged once, and the next best takes its place.
 
 from __future__ import annotations
 
-import json
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -26,15 +24,15 @@ from pathlib import Path
 from typing import Any
 
 from twill import exc
-from twill.manifest.family import read_family
 from twill.runtime.arguments import is_descriptor
 from twill.runtime.choices import COMPARED, Choice, Key, MemberChoices
+from twill.runtime.chosen import Chosen, chosen_document, read_chosen
 from twill.runtime.device import device
 from twill.runtime.kernel import EmittedKernel, GridLike
 from twill.runtime.member import FamilyMember, numbers_of
+from twill.runtime.shipped import read_members
 from twill.store.interface import ScheduleStore
 
-LOG = logging.getLogger("twill.family")
 ARTIFACT, SCHEMA = "choices.json", "twill.choices/1"
 
 
@@ -72,20 +70,8 @@ class EmittedFamily:
     def load(cls, directory: str | Path, store: ScheduleStore | None = None) -> EmittedFamily:
         """The family in a directory. Members that cannot be read are left out. Errors: FileMissing, MalformedManifest,
         the last member's if none can be read."""
-        folder, members = Path(directory), []
-        family = read_family(folder)
-        last: exc.TwillError = exc.MalformedManifest("has no members", file=str(folder), hint="tune the kernel again")
-        for entry in family.members:
-            try:
-                kernel = EmittedKernel.load(folder / entry.folder)
-            except exc.TwillError as error:
-                last = error
-                LOG.warning("%s is left out: %s", folder / entry.folder, error.message)
-                continue
-            members += FamilyMember.of(entry.folder, kernel, entry.cost).in_parts()
-        if not members:
-            raise last
-        return cls(members, store, family.digest)
+        members, digest = read_members(Path(directory))
+        return cls(members, store, digest)
 
     def __getitem__(self, grid: GridLike) -> Callable[..., None]:
         """The launch on `grid`: call it with the kernel's arguments."""
@@ -135,14 +121,11 @@ class EmittedFamily:
         """The member that was found to be the fastest on such a GPU."""
         return self._stored().get(gpu, {}).get(repr(key))
 
-    def _stored(self) -> dict[str, dict[str, str]]:
+    def _stored(self) -> Chosen:
         """By GPU and sizes: the name of a member."""
-        data = self.store.get_artifact(self.digest, ARTIFACT) if self.store is not None else None
         try:
-            document = json.loads(data) if data is not None else {}
-            chosen = document["gpus"] if document.get("schema") == SCHEMA else {}
-            return {str(gpu): {str(key): str(name) for key, name in found.items()} for gpu, found in chosen.items()}
-        except (ValueError, KeyError, AttributeError):
+            return read_chosen(None if self.store is None else self.store.get_artifact(self.digest, ARTIFACT), SCHEMA)
+        except ValueError:
             return {}
 
     def _keep(self, gpu: str, choice: Choice) -> None:
@@ -151,7 +134,7 @@ class EmittedFamily:
             return
         known = self._stored()
         known.setdefault(gpu, {})[repr(choice.key)] = choice.ranked[0].name
-        self.store.put_artifact(self.digest, ARTIFACT, json.dumps({"schema": SCHEMA, "gpus": known}).encode())
+        self.store.put_artifact(self.digest, ARTIFACT, chosen_document(known, SCHEMA))
 
 
 def sizes_of(grid: GridLike, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Key:

@@ -10,7 +10,6 @@ for a family that `twill tune --out` wrote, whose members are all there.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -20,14 +19,14 @@ from typing import Any
 
 from twill.exc import TwillError
 from twill.manifest.evaluate import names
-from twill.manifest.family import read_family
-from twill.runtime.choices import LOG, Choice, Key, MemberChoices
+from twill.runtime.choices import Choice, Key, MemberChoices
+from twill.runtime.chosen import Chosen, chosen_document, read_chosen
 from twill.runtime.device import device as gpu
 from twill.runtime.free import FreeConstants, blocks_of, module_of, near
-from twill.runtime.kernel import EmittedKernel
 from twill.runtime.library import Library, Shelf, told
 from twill.runtime.member import FamilyMember, numbers_of
 from twill.runtime.reasons import NOTES
+from twill.runtime.shipped import read_members
 from twill.runtime.variant import Variant
 from twill.runtime.variants import KnownVariant, Variants
 
@@ -117,7 +116,7 @@ class Tilings:
         self.shipped: tuple[FamilyMember, ...] = ()
         self.digest = ""
         if directory is not None:
-            self.shipped, self.digest = shipped(directory)
+            self.shipped, self.digest = read_members(directory)
 
     def of(self, name: Any, known: KnownVariant, bound: Mapping[str, Any], grid: Any) -> TileFamily | None:
         """The family of a variant, which may not be ready; None for none. The first call begins to make it."""
@@ -280,17 +279,16 @@ class StoredChoices:
         self.library, self.key = library, key
         self.found = self.read()
 
-    def read(self) -> dict[str, dict[str, str]]:
+    def read(self) -> Chosen:
         """By GPU and sizes: the name of a member."""
         try:
             store = self.library.file()
-            data = None if store is None or not self.key else store.get_artifact(self.key, ARTIFACT)
-            document = {} if data is None else json.loads(data)
-            chosen = document["gpus"] if document.get("schema") == SCHEMA else {}
-            return {str(one): {str(key): str(name) for key, name in found.items()} for one, found in chosen.items()}
+            return read_chosen(
+                None if store is None or not self.key else store.get_artifact(self.key, ARTIFACT), SCHEMA
+            )
         except TwillError as error:
             NOTES.report(error.message)
-        except (ValueError, KeyError, AttributeError):
+        except ValueError:
             NOTES.report("choices among tiles that are stored cannot be read: they are found out again")
         return {}
 
@@ -314,29 +312,11 @@ class StoredChoices:
             store = self.library.file()
             try:
                 if store is not None:
-                    store.put_artifact(self.key, ARTIFACT, json.dumps({"schema": SCHEMA, "gpus": merged}).encode())
+                    store.put_artifact(self.key, ARTIFACT, chosen_document(merged, SCHEMA))
             except TwillError as error:
                 NOTES.report(error.message)
 
         self.library.later(task)
-
-
-def shipped(directory: Path) -> tuple[tuple[FamilyMember, ...], str]:
-    """The members of a directory, and the digest of its document; members that cannot be read are left out, which is
-    said. Errors: those of `read_family`; the last member's if none can be read."""
-    family, members = read_family(directory), []
-    last: TwillError | None = None
-    for entry in family.members:
-        try:
-            kernel = EmittedKernel.load(directory / entry.folder)
-        except TwillError as error:
-            last = error
-            LOG.warning("%s is left out: %s", directory / entry.folder, error.message)
-            continue
-        members += FamilyMember.of(entry.folder, kernel, entry.cost).in_parts()
-    if not members and last is not None:
-        raise last
-    return tuple(members), family.digest
 
 
 def sizes_of(member: FamilyMember) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ WORDS = 4  # of the ring's slot, in which nothing is: its barriers say all
 
 
 @dataclass(frozen=True)
-class Order:
+class StoreThenAccess:
     """A store, and an access behind it that may touch the same elements: the argument, the lines of both in the kernel.
     stores: whether the second one is a store, too. same: whether both are one and the same tile."""
 
@@ -75,7 +75,7 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     return with_rings(program, waits)
 
 
-def stored_first(program: TileProgram) -> Iterator[Order]:
+def stored_first(program: TileProgram) -> Iterator[StoreThenAccess]:
     """Every pair of such accesses that are not in one loop."""
     placed = [
         (number, op)
@@ -93,7 +93,7 @@ def stored_first(program: TileProgram) -> Iterator[Order]:
                 continue
             if meets(first, second, None, 0):
                 same = (first.axes, first.constant, first.indices) == (second.axes, second.constant, ())
-                yield Order(first.base, one.line, other.line, other.kind != "tile_load", same)
+                yield StoreThenAccess(first.base, one.line, other.line, other.kind != "tile_load", same)
 
 
 def _ops(loop: Loop) -> Iterator[Op]:
@@ -116,7 +116,7 @@ class GroupWait:
     at: int
 
 
-def _waits(program: WarpProgram, order: Order, in_turn: bool) -> Iterator[GroupWait]:
+def _waits(program: WarpProgram, order: StoreThenAccess, in_turn: bool) -> Iterator[GroupWait]:
     """Of one pair of accesses, for every two groups that have one of them each. in_turn: computing groups have program
     instances of their own, each with both accesses."""
     first = {group.id: _places(program, group, order.argument, order.first, stores=True) for group in program.groups}
