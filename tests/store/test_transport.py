@@ -50,6 +50,19 @@ def test_a_connection_that_was_closed_meanwhile_is_replaced() -> None:
         transport.close()
 
 
+def hang_up(connection: socket.socket, request: Request) -> None:
+    """Reads the request and closes the connection: an orderly end in the place of an answer."""
+    request.close = True
+
+
+def test_a_connection_that_is_closed_just_when_it_is_used_is_replaced() -> None:
+    with playing(answer("1"), hang_up, answer("2")) as service:
+        transport = Transport(service.address)
+        assert [transport.exchange("GET", "/", 5).body for _ in range(2)] == [b"1", b"2"]
+        assert service.connections == 2
+        transport.close()
+
+
 def test_a_chunked_answer_is_read() -> None:
     body = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n"
     with playing(raw(body)) as service:

@@ -104,7 +104,10 @@ class Transport:
                 open_ones.enter_context(within(seconds))
                 try:
                     response = open_ones.enter_context(self.asked(method, path, body, headers))
-                except (httpx.ReadError, httpx.WriteError):  # the kept connection was closed just when it was used
+                except (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolError) as error:
+                    if isinstance(error, httpx.RemoteProtocolError) and "without sending" not in str(error):
+                        raise  # there was an answer, and it is none of HTTP
+                    # The kept connection was closed just when it was used.
                     response = open_ones.enter_context(self.asked(method, path, body, headers))
                 yield response
         except httpx.TimeoutException:
