@@ -22,8 +22,9 @@ class Buffer:
 
     A tile of shape (rows, columns) and rank 2 lies in panels: panel p holds columns [p·w, (p + 1)·w), w·size =
     `panel` bytes, as rows of `panel` bytes one after the other, panels rows·`panel` bytes apart. Within a row,
-    16-byte chunks are exchanged by the swizzle of `swizzle` bytes (128: chunk ^ (row & 7); 64: chunk ^ ((row >> 1)
-    & 3); 32: chunk ^ ((row >> 2) & 1); 0: none). A tile of rank 1 is contiguous, without a swizzle.
+    16-byte chunks are exchanged by the swizzle of `swizzle` bytes (128: chunk ^ (line & 7); 64: chunk ^ ((line >> 1)
+    & 3); 32: chunk ^ ((line >> 2) & 1); 0: none), line = p·rows + row, as the TMA takes it from bits of the address:
+    in tiles of a multiple of 8 rows the row itself. A tile of rank 1 is contiguous, without a swizzle.
 
     tensor: the ring is in tensor memory instead: row r of a slot is lane r, a slot begins at column `offset` + slot
     times `stride`, of 32 bits each; column c of the tile is c behind that, or c / 2 for elements of 16 bits, the even

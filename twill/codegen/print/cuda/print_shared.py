@@ -82,6 +82,11 @@ class _Move:
         return f"<{buffer.swizzle}, {buffer.panel}, {buffer.shape[0]}>"
 
     @property
+    def uneven(self) -> bool:
+        """Whether a column is swizzled in each panel by something else: one has rows that are no multiple of 8."""
+        return bool(self.buffer.shape[0] % 8) and self.buffer.shape[-1] * self.size > self.buffer.panel
+
+    @property
     def origin(self) -> tuple[int, int]:
         """Row, and byte of that row, of the tile's part that is meant."""
         return (self.ref.rows or (0, 0))[0], (self.ref.columns or (0, 0))[0] * self.size
@@ -119,6 +124,8 @@ def _print_tile(move: _Move) -> None:
         match layout:
             case Accumulator() if len(move.buffer.shape) == 1:
                 raise exc.UnsupportedInKernel(f"'{move.buffer.name}' is a vector, '{move.name}' a matrix")
+            case Accumulator() if move.uneven:
+                _single_elements(move)
             case Accumulator() if is_packed(move.element, move.layout):
                 (_transposed_matrices if move.transposed else _matrices)(move)
             case Accumulator():

@@ -112,16 +112,17 @@ template <class T> DEV void write_shared(u32 smem, T v) {
 }
 
 // ---------------------------------------------------------------- swizzled tiles
-// A tile lies in panels of ROWS rows of PANEL bytes (fragment rows are multiples of 8 apart, panels of 8 * SWIZZLE
-// bytes, so that a swizzle depends on the lane's part of the row alone).
+// A tile lies in panels of ROWS rows of PANEL bytes (fragment rows are multiples of 8 apart, and so are the panels of
+// their tiles, so that a swizzle depends on the lane's part of the row alone).
 // What the 16-byte chunks of a row are exchanged by.
 template <u32 SWIZZLE> DEV u32 swizzle_of(u32 row) {
   return SWIZZLE == 128 ? row & 7 : SWIZZLE == 64 ? row >> 1 & 3 : SWIZZLE == 32 ? row >> 2 & 1 : 0;
 }
 // The address of byte `byte` of a row. A lane's own part of it can be computed once, and moved by `swizzled_step`.
+// The TMA exchanges chunks by bits of the address: a panel of few rows begins within the pattern of the one before it.
 template <u32 SWIZZLE, u32 PANEL, u32 ROWS> DEV u32 swizzled(u32 tile, u32 row, u32 byte) {
-  const u32 inside = byte % PANEL;
-  return tile + byte / PANEL * (ROWS * PANEL) + row * PANEL + ((inside / 16 ^ swizzle_of<SWIZZLE>(row)) << 4) + inside % 16;
+  const u32 inside = byte % PANEL, line = ROWS % 8 ? byte / PANEL * ROWS + row : row;
+  return tile + byte / PANEL * (ROWS * PANEL) + row * PANEL + ((inside / 16 ^ swizzle_of<SWIZZLE>(line)) << 4) + inside % 16;
 }
 // `at`, the address of a byte that lies in the first chunks of a panel, moved by `bytes` (a constant) that share no bit
 // with its place in the row.
