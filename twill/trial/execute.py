@@ -15,7 +15,7 @@ from twill import exc
 from twill.codegen.verify.abstract.coverage import three
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations, runs_loops
 from twill.codegen.verify.abstract.results import compare
-from twill.codegen.verify.abstract_machine import in_range
+from twill.codegen.verify.abstract_machine import alone, defined, in_range
 from twill.codegen.verify.drift import drifting
 from twill.codegen.verify.ptx import run as ptx
 from twill.codegen.verify.ptx.findings import PtxFinding
@@ -225,10 +225,20 @@ def launchable(manifest: Manifest, launch: CheckedLaunch) -> bool:
 
 
 def checked(emission: Emission, problem: ProblemTable | None = None) -> Execution:
-    """An emission executed for the smallest launch that there can be. problem: the sizes that make sense. Errors:
-    ExecutionDiffers if anything is wrong with it, UnknownProblem, those of `execute`."""
+    """An emission executed for the smallest launch that there can be and whose results are defined. problem: the sizes
+    that make sense. Errors: ExecutionDiffers if anything is wrong with it, UnknownProblem, those of `execute`."""
     made = small(emission.program, TRIED, problem)
-    return _checked(emission, next((one for one in made if launchable(emission.manifest, one)), made[0]))
+    for launch in [one for one in made if launchable(emission.manifest, one)] or made[:1]:
+        for one in (launch, alone(launch)) if launch.derived else (launch,):
+            found = verified(emission.build.ptx, emission.manifest, emission.program, one)
+            if not found.said() or defined(emission.program.program, one):
+                return _right(emission, found)
+    tile = emission.program.program
+    raise exc.UnknownProblem(
+        f"at all sizes that were made up for `{tile.kernel}`, it stores several numbers to one place",
+        file=tile.file,
+        hint="a table [specialization.problem] in its sidecar (docs/problem-sizes.md)",
+    )
 
 
 def checked_with_awkward_data(emission: Emission, problem: ProblemTable | None = None) -> tuple[Execution, ...]:
@@ -236,12 +246,17 @@ def checked_with_awkward_data(emission: Emission, problem: ProblemTable | None =
     first = checked(emission, problem)
     awkward = (one for one in launches(emission.program, problem) if one.data == "awkward")
     further = () if first.launch.data == "awkward" else tuple(islice(awkward, 1))
-    return (first, *(_checked(emission, one) for one in further if launchable(emission.manifest, one)))
+    done = [
+        verified(emission.build.ptx, emission.manifest, emission.program, one)
+        for one in further
+        if launchable(emission.manifest, one)
+    ]
+    return (first, *(_right(emission, one) for one in done if defined(emission.program.program, one.launch)))
 
 
-def _checked(emission: Emission, launch: CheckedLaunch) -> Execution:
-    found = verified(emission.build.ptx, emission.manifest, emission.program, launch)
+def _right(emission: Emission, found: Execution) -> Execution:
+    """The execution, if nothing is wrong with it. Errors: ExecutionDiffers."""
     if found.said():
         tile = emission.program.program
-        raise exc.ExecutionDiffers(tile.kernel, launch.text, found.said(), file=tile.file)
+        raise exc.ExecutionDiffers(tile.kernel, found.launch.text, found.said(), file=tile.file)
     return found

@@ -295,14 +295,26 @@ def _left(
 
 def independent(tile: TileProgram, launch: CheckedLaunch) -> bool:
     """Whether no program instance reads or writes what another one writes. Sizes that are made up may let them."""
-    if math.prod(launch.grid) == 1:
+    return math.prod(launch.grid) == 1 or not _met(tile, launch)["between"].any()
+
+
+def defined(tile: TileProgram, launch: CheckedLaunch) -> bool:
+    """Whether the results of a launch follow from the program: at sizes that are made up, elements of one tensor may
+    lie on one another, and then it matters who stores last."""
+    if not launch.derived:
         return True
+    met = _met(tile.original or tile, launch)
+    return not (met["between"].any() or met["within"].any())
 
-    def between() -> Mapping[str, Array]:
-        found = conflicts(tile, launch.grid, launch.arrays, launch.scalars).between
-        return {"between": np.array([bool(found)])}
 
-    return not _remembered((tile, launch_key(launch), "between"), between)["between"].any()
+def _met(tile: TileProgram, launch: CheckedLaunch) -> Mapping[str, Array]:
+    """Whether there are conflicts in a launch, by their kind."""
+
+    def met() -> Mapping[str, Array]:
+        found = conflicts(tile, launch.grid, launch.arrays, launch.scalars)
+        return {"between": np.array([bool(found.between)]), "within": np.array([bool(found.within)])}
+
+    return _remembered((tile, launch_key(launch), "conflicts"), met)
 
 
 def alone(launch: CheckedLaunch) -> CheckedLaunch:
@@ -341,5 +353,6 @@ def _found_by(
     trace = run(program, trial.launch, ctas, enough, way=way)
     found.update(dict.fromkeys(trace.violations))
     if not any(violation.rule in ("deadlock", "failed", "bounds") for violation in trace.violations):
-        for reference in trial.references:
-            found.update(dict.fromkeys(compare(program.program, trial.launch, trace.arrays, reference)))
+        wrong = [one for ref in trial.references for one in compare(program.program, trial.launch, trace.arrays, ref)]
+        if wrong and defined(program.program, trial.launch):
+            found.update(dict.fromkeys(wrong))

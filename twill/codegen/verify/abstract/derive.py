@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -19,15 +20,17 @@ LARGEST = 1 << 26  # elements of a tensor
 
 
 def derived_problem(program: TileProgram) -> ProblemTable:
-    """Every integer argument is a size of its own; tensors are as large as what is accessed.
+    """Every integer argument is a size of its own; tensors are as large as what is accessed. A size that is also the
+    distance between rows which are stored without a bound is a multiple of what is stored of a row.
 
     Strides in memory are no sizes: they are so large that what program instances access does not overlap. Axis
     0 of the grid has three program instances, the others one. Shapes of descriptors follow from what is accessed, see
     `shapes`.
     """
     distances = strides(program)
+    rows = _whole_rows(program)
     sizes = {
-        argument.name: argument.divisibility
+        argument.name: math.lcm(argument.divisibility, rows.get(argument.value, 1))
         for argument in program.arguments
         if argument.type.element.startswith("i") and "." not in argument.name and argument.name not in distances
     }
@@ -200,6 +203,21 @@ def _nested(program: TileProgram, distances: Collection[str]) -> dict[str, int]:
             if reach > LARGEST:
                 break
     return made
+
+
+def _whole_rows(program: TileProgram) -> dict[int, int]:
+    """The values that are distances between rows which are stored without a bound, each with what it is a multiple of:
+    such a kernel relies on whole tiles in a row, for in a shorter one elements of two rows lie on one another."""
+    found: dict[int, int] = {}
+    for op in program.ops():
+        if op.access is None or op.kind == "tile_load":
+            continue
+        along = [axis for axis in op.access.axes if axis.stride == Polynomial.constant_of(1)]
+        whole = math.lcm(*(axis.extent for axis in along if axis.lower is None and axis.upper is None))
+        lengths = [*(axis.stride for axis in op.access.axes), *(index.scale for index in op.access.indices)]
+        for number in (number for length in lengths if (number := _alone(length)) is not None):
+            found[number] = math.lcm(found.get(number, 1), whole)
+    return found
 
 
 def _alone(stride: Polynomial) -> int | None:

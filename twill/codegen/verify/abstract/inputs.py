@@ -24,6 +24,7 @@ from twill.codegen.verify.abstract.derive import derived_problem, extents, of_al
 from twill.codegen.verify.abstract.extent import loaded_by_walk, trips_of
 from twill.codegen.verify.abstract.reached import (
     counted,
+    found_through,
     looked_into,
     picks,
     reached,
@@ -53,6 +54,7 @@ DRAWN = 3  # launches more for them
 TELLING = 50  # elements of a tensor that has awkward data, at least: among fewer there are too few numbers
 APART = 1 << 14  # bytes between what made-up addresses point to
 REMEMBERED = 8  # sets of launches
+LONGER = 4  # times that a table is made longer at most
 SMALLEST = 1 << 20  # what loaded trip counts are divided by at most
 
 
@@ -319,14 +321,17 @@ def tables(
 
     They hold numbers from 0 to 7, and those that trip counts depend on as many as a few iterations take. Those that say
     where something is stored hold each number once, as two program instances do not store to one place; if trip counts
-    depend on them, too, their numbers grow. Tables that are found through others are made after those."""
+    depend on them, too, their numbers grow. Tables that are found through others are made after those; where numbers
+    lead from one element of a table to another, the table is made longer until all of them are in it."""
     elements = {argument.name: argument.type.element.partition(":")[2] for argument in program.arguments}
     once, counts = scattered(program), counted(program)
     made: dict[str, Array] = {name: rounded(np.array(of), elements[name]) for name, of in case.tables.items()}
     missing = set(looked_into(program)) - made.keys()
+    through = found_through(program)
     found = reached(program, case.grid, scalars, made)
     while missing:
-        ready = sorted(name for name in missing if sizes.get(name, 0) or name in found) or sorted(missing)
+        first = sorted(name for name in missing if not (through[name] & missing) - {name}) or sorted(missing)
+        ready = [name for name in first if sizes.get(name, 0) or name in found] or first
         for name in ready:
             size = max(sizes.get(name, 0), found.get(name, 0))
             if name in counts:
@@ -343,5 +348,11 @@ def tables(
             else:
                 made[name] = random_tensor(rng, size, elements[name], 1)
         missing -= set(ready)
+        found = reached(program, case.grid, scalars, made)
+    for _ in range(LONGER):
+        short = [name for name in made.keys() - case.tables.keys() if made[name].size < found.get(name, 0)]
+        if not short:
+            break
+        made |= {name: np.resize(made[name], found[name]) for name in short}
         found = reached(program, case.grid, scalars, made)
     return made, found

@@ -9,7 +9,7 @@ from typing import Any
 from twill.codegen.verify.abstract.extent import loaded_by_walk
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.elements import spread
+from twill.tile.interpret.elements import OutsideOfTensor, spread
 from twill.tile.interpret.sequential import Instance, instances, visits
 from twill.tile.program import Access, Loop, Op, TileProgram, reads
 from twill.tile.uniformity import Uniformity, classify
@@ -21,6 +21,15 @@ def looked_into(program: TileProgram) -> tuple[str, ...]:
     loads = (op for op in program.ops() if found.intersection(op.results) and op.access is not None)
     regions = (base for op in program.ops() if op.region is not None for base in sorted(op.region.bases()))
     return tuple(dict.fromkeys((*(op.access.base for op in loads if op.access is not None), *regions)))
+
+
+def found_through(program: TileProgram) -> Mapping[str, frozenset[str]]:
+    """Of each tensor that numbers are looked up in, the tensors that say where in it."""
+    found: dict[str, frozenset[str]] = {}
+    for name in looked_into(program):
+        ops = (op for op in program.ops() if op.access is not None and op.access.base == name)
+        found[name] = _loaded_for(program, [value for op in ops if op.kind == "tile_load" for value in reads(op)])
+    return found
 
 
 def picks(program: TileProgram) -> bool:
@@ -162,7 +171,10 @@ class _Walker(Instance):
         if not self.free.issuperset(op.results) or not known or (op.access and op.access.base not in self.tensors):
             self.tell(dict.fromkeys(op.results))
             return
-        super().op(op)
+        try:
+            super().op(op)
+        except OutsideOfTensor:  # the table is to be longer (`found`)
+            self.tell(dict.fromkeys(op.results))
 
     def note(self, op: Op, access: Access) -> None:
         """The elements that an access reaches; its mask counts where it is known."""
