@@ -59,6 +59,12 @@ class Attention:
         rows = {"q_desc": self.rows, "o_desc": self.rows, "k_desc": self.keys, "v_desc": self.keys}
         return tuple(f"{name}=tensordesc<bf16[{each},{self.depth}]>" for name, each in rows.items())
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What `twill emit` is told."""
+        said = (*(("--sig", one) for one in self.signature), *(("--const", one) for one in self.constants))
+        return (FILE, "--spec", self.spec, *(word for pair in said for word in pair))
+
 
 FULL, CAUSAL = Attention("full"), Attention("causal")
 FULL_TWO, CAUSAL_TWO = Attention("full", 256), Attention("causal", 256)

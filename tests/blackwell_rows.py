@@ -49,7 +49,7 @@ def plain(a: str, b: str, c: str, dtype: str, way: str = "") -> Reference:
 class Row:
     """executed: sizes at which the PTX runs on the executor, tiles ragged and rings come round; the grid is dealt to at
     most `ctas`. large: what TFLOP/s are predicted at; flops: of it. published: TFLOP/s of others. reference: what
-    SentryWard is to prove the result equal to; it is asked about races otherwise."""
+    SentryWard is to prove the result equal to; it is asked about races otherwise. words: what `twill emit` is told."""
 
     name: str
     tile: str
@@ -64,6 +64,7 @@ class Row:
     cluster: int = 1
     ctas: int = 2
     reference: Reference | None = None
+    words: tuple[str, ...] = ()
 
 
 def product(
@@ -76,7 +77,7 @@ def product(
         partial(golden_schedules.kernel, one), partial(blackwell.schedule, one, cluster),
         partial(blackwell.lowered, one, cluster), partial(blackwell.compiled, one, cluster),
         executed, SQUARE, 2.0 * twice * SQUARE["M"] * SQUARE["N"] * SQUARE["K"], published, cluster,
-        reference=reference,
+        reference=reference, words=(one.file, "--spec", one.spec, "--cluster", str(cluster)),
     )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def attention(one: Attention, keys: int) -> Row:
         partial(blackwell_attention.kernel, one), partial(blackwell_attention.schedule, one),
         partial(blackwell_attention.lowered, one), partial(blackwell_attention.compiled, one),
         {"Z": 1, "H": 1, "N_CTX": keys}, large, flops / 2 if "causal" in one.spec else flops,
-        FORWARD if one.spec == "full" else "", ctas=1,
+        FORWARD if one.spec == "full" else "", ctas=1, words=one.words,
     )  # fmt: skip
 
 
@@ -99,7 +100,7 @@ def kept(one: Example, tile: str, executed: Sizes, large: Sizes, flops: float, p
         f"{one.file.removeprefix('examples/')} {one.spec}", tile,
         partial(blackwell_kept.kernel, one), partial(blackwell_kept.schedule, one),
         partial(blackwell_kept.lowered, one), partial(blackwell_kept.compiled, one),
-        executed, large, flops, published, ctas=1,
+        executed, large, flops, published, ctas=1, words=(one.file, "--spec", one.spec),
     )  # fmt: skip
 
 
@@ -152,6 +153,7 @@ OTHERS = (
         "layer_norm.py bf16", "rows of N", partial(golden_schedules.kernel, blackwell.LAYER_NORM),
         partial(blackwell.schedule, blackwell.LAYER_NORM), partial(blackwell.lowered, blackwell.LAYER_NORM),
         partial(blackwell.compiled, blackwell.LAYER_NORM), {"M": 4, "N": 8208}, {"M": 8192, "N": 8192}, 0.0,
+        words=(blackwell.LAYER_NORM.file, "--spec", blackwell.LAYER_NORM.spec),
     ),
     kept(
         blackwell_kept.BACKWARD, "128 keys x 64 queries, D = 128", {"Z": 1, "H": 1, "N_CTX": 384}, HEADS,

@@ -35,11 +35,13 @@ def costed_example(
     split: int = 1,
     fuse: int = 1,
     operand_a: str = "",
+    polynomial: int = 0,
 ) -> CostedGraph:
-    """The main loop of an example under one cooperation; operand_a: "" for the machine's first choice."""
+    """The main loop of an example under one cooperation; operand_a: "" for the machine's first choice.
+    polynomial: of 16 exponentials."""
     graph = example(name, spec)
     region = main_region(graph)
     for c in cooperations(graph, region, machine):
         if (c.split, c.fuse) == (split, fuse) and operand_a in ("", c.operand_a):
-            return cost(graph, region, machine, c)
+            return cost(graph, region, machine, c.model_copy(update={"polynomial": polynomial}))
     raise AssertionError(f"{name} has no cooperation with {split} parts of {fuse} instances")

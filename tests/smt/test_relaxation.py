@@ -80,6 +80,38 @@ def test_neighbouring_iterations_are_kept_apart_when_asked_for_more() -> None:
     assert least_possible(r, unlimited, 4) == 6
 
 
+def test_nothing_is_held_while_a_value_leaves_its_warp_group_when_asked_for_more() -> None:
+    """v0 leaves for v2, which has a group of its own, in cycles 2 to 4; v1 is held in cycles 9 and 10. Sums and holds
+    allow I = 7, but the next v0 leaves in cycles 9 to 11 then."""
+    ops = (
+        instruction(0, ("alu", 1), hold=2, latency=2),
+        instruction(1, ("tensor", 1), hold=2, latency=2),
+        instruction(2, ("tma", 1), variable=True, asynchronous=True),
+    )
+    leaving = value(0, (2, 0), size=1).model_copy(update={"spill": 3})
+    g = graph(ops, (edge(0, 1, 9), edge(1, 0, -9), edge(0, 2, 2)), (leaving,))
+    r = relaxed(g, make_machine(compute_groups=2), 1, 30)
+    assert least_possible(r, unlimited) == 7
+    r.sharpen()
+    assert least_possible(r, unlimited, 7) == 11
+
+
+def test_values_of_one_warp_group_leave_it_one_after_another() -> None:
+    """Two values leave one group for 4 cycles each; the second is made 2 cycles after the first at most: at no I."""
+    ops = (
+        instruction(0, ("alu", 1), hold=1, latency=1),
+        instruction(1, ("tensor", 1), hold=1, latency=1),
+        instruction(2, ("tma", 1), variable=True, asynchronous=True),
+    )
+    one, other = (value(v, (2, 0), size=1).model_copy(update={"spill": 4}) for v in (0, 1))
+    g = graph(ops, (edge(0, 1, 1), edge(1, 0, -2), edge(0, 2, 1), edge(1, 2, 1)), (one, other))
+    machine = make_machine(compute_groups=2)
+    r = relaxed(g, machine, 1, 30)
+    assert least_possible(r, unlimited) == 10
+    r.sharpen()
+    assert least_possible(r, unlimited, 10) == 31
+
+
 def test_no_time_excludes_nothing() -> None:
     g = graph((instruction(0, ("alu", 6)),))
     assert least_possible(relaxed(g, make_machine(), 1, 40), lambda: 0.0) == 1
@@ -90,3 +122,12 @@ def test_attention_on_b200_has_its_least_interval_from_the_relaxation() -> None:
     g = costed_example("attention", "full", B200, fuse=2, operand_a="shared")
     assert lower_bounds(g, B200).best == 2064
     assert least_possible(relaxed(g, B200, 2064, 2600), unlimited) == 2354
+
+
+def test_attention_with_half_of_its_exponentials_by_a_polynomial_has_its_least_interval_from_the_relaxation() -> None:
+    """One row block. The tile of scores waits 50 cycles until the factor of rescaling has left for another warp group;
+    without that, 1,438 cycles would do."""
+    g = costed_example("attention", "full", B200, operand_a="tmem", polynomial=8)
+    r = relaxed(g, B200, lower_bounds(g, B200).best, 1600)
+    r.sharpen()
+    assert least_possible(r, unlimited) == 1488

@@ -9,7 +9,7 @@ what the whole problem is long about, because warp groups, crossings and lifetim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -51,6 +51,7 @@ class Relaxation:
     ii: tuple[int, int]
     left: Left = unlimited
     encoding: OneIteration = field(init=False)
+    _crosses: dict[int, str] = field(init=False)  # by value id: that it leaves its warp group
 
     def __post_init__(self) -> None:
         p = self.problem
@@ -62,7 +63,7 @@ class Relaxation:
         interchangeable_slots(e)
         variable_latency(e)
         register_file(e)
-        issue_time(e)
+        self._crosses = issue_time(e)
         LazyRules(e).assert_residents()
         for v in p.graph.instructions:
             e.session.declare(f"t{v.id}", "Int")
@@ -92,10 +93,13 @@ class Relaxation:
         self.encoding.add(f"(< {top} {self.encoding.interval})")
 
     def sharpen(self) -> None:
-        """Ask more: holds and uses of an iteration are disjoint from those of its neighbours, too."""
+        """Ask more: holds and uses of an iteration are disjoint from those of its neighbours, too, and spills from
+        holds and from one another."""
         for iterations in (-1, 1):
             holds(self.encoding, iterations)
             uses(self.encoding, iterations)
+        for iterations in (-1, 0, 1):
+            spills(self.encoding, self._crosses, iterations)
         self.encoding.flush()
 
     def excluded(self, candidates: Sequence[int], at_most: Callable[[int], str], seconds: Left) -> int:
@@ -176,6 +180,30 @@ def uses(e: Encoding, iterations: int = 0) -> None:
             if u != v:
                 later = f"(+ t{v} {b.start} {e.times(iterations)})"
                 e.add(_apart(f"(+ t{u} {a.start})", a.cycles, later, b.cycles))
+
+
+def spills(e: Encoding, crosses: Mapping[int, str], iterations: int) -> None:
+    """The same for the time in which a value leaves its warp group: nothing of that group is held, and nothing else
+    leaves it. crosses: the literal that a value leaves, by its id."""
+    moved = {x: e.instruction(e.value(x).producer) for x in crosses}
+    for x, producer in moved.items():
+        spill, leaves = e.value(x).spill, f"(+ t{producer.id} {producer.latency})"
+        for other in e.graph.instructions:
+            if not other.hold:
+                continue
+            later = f"(+ t{other.id} {e.times(iterations)})"
+            apart = _apart(leaves, spill, later, other.hold)
+            term = implies([crosses[x], e.same(producer.id, other.id)], apart)
+            if term is not None:
+                e.add(term)
+        for y, of in moved.items():
+            if y <= x:
+                continue
+            later = f"(+ t{of.id} {of.latency} {e.times(iterations)})"
+            apart = _apart(leaves, spill, later, e.value(y).spill)
+            term = implies([crosses[x], crosses[y], e.same(producer.id, of.id)], apart)
+            if term is not None:
+                e.add(term)
 
 
 def rings(e: Encoding) -> None:

@@ -1,0 +1,128 @@
+"""What `twill emit --machine b200` takes, by phase: of every kernel for the B200, in seconds of CPU.
+
+    python -m tests.blackwell_times RECORD [WORD ...]
+    python -m tests.blackwell_times RECORD --table
+
+The command is run in a process of its own for each kernel, without a store, and a line of JSON is written to RECORD.
+WORDs: only kernels whose commands have them all. --table: that of docs/blackwell.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from tests.blackwell_rows import ROWS
+
+PHASES = {  # functions of `twill.cli.emit` or `twill.codegen.emit`
+    "reading": "extracted_as",
+    "solving": "solved",
+    "lowering": "lower_candidate",
+    "printing": "print_cuda",
+    "NVRTC": "compile_cubin",
+    "abstract machine": "verify",
+}
+OTHERS = (  # emitted, and without a row of their own
+    ("examples/attention_any_length.py",),
+    ("examples/attention_descending.py", "--spec", "causal"),
+    ("examples/attention_pointers.py",),
+    ("examples/sliding_window_attention.py",),
+)
+
+
+def cpu() -> float:
+    """Seconds of this process and those that it has waited for."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
+
+
+@contextmanager
+def phases(seconds: dict[str, float]) -> Iterator[None]:
+    """Adds to `seconds` what each phase takes that begins in here."""
+
+    def timed(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(call)
+        def instead(*given: Any, **named: Any) -> Any:
+            begin = cpu()
+            try:
+                return call(*given, **named)
+            finally:
+                seconds[name] += cpu() - begin
+
+        return instead
+
+    from twill.cli import emit as command
+    from twill.codegen import emit as emission
+
+    with ExitStack() as stack:
+        for name, function in PHASES.items():
+            room = command if hasattr(command, function) else emission
+            stack.enter_context(patch.object(room, function, timed(name, getattr(room, function))))
+        yield
+
+
+def emitted(words: Sequence[str]) -> dict[str, float]:
+    """Seconds of each phase, and of everything."""
+    from twill.cli import entry
+
+    seconds = dict.fromkeys(PHASES, 0.0)
+    with tempfile.TemporaryDirectory() as folder, phases(seconds):
+        given = ["emit", *words, "--machine", "b200", "--no-store", "--out", str(Path(folder, "kernel"))]
+        code = entry.main(given)
+    if code:
+        raise SystemExit(code)
+    return {**seconds, "all": cpu()}
+
+
+def table(record: Path) -> str:
+    """Markdown: the last line of each command."""
+    lines = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+    rows = [f"| `twill emit` | all | {' | '.join(PHASES)} |", f"| --- {'| ---: ' * (len(PHASES) + 1)}|"]
+    for words, seconds in {one["words"]: one["seconds"] for one in lines}.items():
+        figures = " | ".join(f"{seconds[name]:.1f}" for name in ("all", *PHASES))
+        rows.append(f"| `{words.removeprefix('examples/')}` | {figures} |")
+    return "\n".join(rows)
+
+
+def main(given: Sequence[str]) -> int:
+    """See the top of this file."""
+    if given[0] == "--one":
+        print(json.dumps(emitted(given[1:])))
+        return 0
+    record = Path(given[0])
+    if "--table" in given:
+        print(table(record))
+        return 0
+    failed, environment = 0, {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+    for words in dict.fromkeys((*(row.words for row in ROWS), *OTHERS)):
+        if not all(word in " ".join(words) for word in given[1:]):
+            continue
+        one = subprocess.run(
+            [sys.executable, "-m", "tests.blackwell_times", "--one", *words],
+            capture_output=True, text=True, check=False, env=environment,
+        )  # fmt: skip
+        if one.returncode:
+            failed += 1
+            print(f"{shlex.join(words)}: {one.stderr.strip()}", flush=True)
+            continue
+        seconds = json.loads(one.stdout.splitlines()[-1])
+        with record.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"words": shlex.join(words), "seconds": seconds}) + "\n")
+        print(f"{shlex.join(words)}: {seconds['all']:.1f} s", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
