@@ -1,13 +1,15 @@
-"""One program, by Triton's interpreter and by the interpreter of tile programs: what differs."""
+"""Programs, by Triton's interpreter and by the interpreter of tile programs: what differs."""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from triton.runtime.jit import JITFunction
 
 from tests import triton_interpreter
 from tests.generated.values import inputs
@@ -49,17 +51,37 @@ class Mismatch(Exception):
         )
 
 
-def hold(program: Program, directory: Path) -> None:
-    """Raises `Mismatch`, or whatever either of the two raises."""
-    path = directory / f"k{hashlib.sha256(program.source.encode()).hexdigest()[:16]}.py"
-    path.write_text(program.source, encoding="utf-8")
+def hold(programs: Sequence[Program], directory: Path) -> None:
+    """Raises `Mismatch`, or whatever either of the two raises. The kernels lie in one file: a file is read and imported
+    once, and Triton's language is made its interpreter's once."""
+    text = "".join([*dict.fromkeys(one.before for one in programs), *map(kernel, range(len(programs)), programs)])
+    path = directory / f"k{hashlib.sha256(text.encode()).hexdigest()[:16]}.py"
+    path.write_text(text, encoding="utf-8")
     try:
-        spec = Specialization(str(path), "k", "generated", tuple(program.signature.items()), ())
-        raw = tile_program(spec)
-        data = arrays_of(program)
-        wanted = by_triton(program, str(path), data)
+        raw = [tile_program(specialization(path, number, one)) for number, one in enumerate(programs)]
+        functions = load(str(path)).functions
+        with triton_interpreter.interpreting():
+            wanted = [by_triton(one, functions[f"k{number}"]) for number, one in enumerate(programs)]
     finally:
         path.unlink()
+    for one, tiles, results in zip(programs, raw, wanted, strict=True):
+        compare(one, tiles, results)
+
+
+def kernel(number: int, program: Program) -> str:
+    """The text of the kernel, with a name of its own."""
+    return program.source.removeprefix(program.before).replace("def k(", f"def k{number}(", 1)
+
+
+def specialization(path: Path, number: int, program: Program) -> Specialization:
+    """The kernel of that number in the file."""
+    return Specialization(str(path), f"k{number}", "generated", tuple(program.signature.items()), ())
+
+
+def compare(program: Program, raw: TileProgram, wanted: Arrays) -> None:
+    """Raises `Mismatch` where the tile program, as it was read or with its accesses resolved, computes something
+    else."""
+    data = arrays_of(program)
     for form, tiles in (("raw", raw), ("accesses", resolve_accesses(raw))):
         found = by_twill(program, tiles, data)
         for name, output in program.outputs.items():
@@ -76,13 +98,11 @@ def arrays_of(program: Program) -> Arrays:
     return {**data, **{name: np.zeros(one.size, NUMPY[one.dtype]) for name, one in program.outputs.items()}}
 
 
-def by_triton(program: Program, path: str, data: Arrays) -> Arrays:
-    """The outputs as Triton's interpreter has them, as numbers."""
-    kernel = load(path).functions["k"]
-    given = {name: array.copy() for name, array in data.items()}
+def by_triton(program: Program, kernel: JITFunction) -> Arrays:
+    """The outputs as Triton's interpreter has them, as numbers; within `interpreting()`."""
+    given = arrays_of(program)
     scalars = {name: value for name, (_, value) in program.scalars.items()}
-    with triton_interpreter.interpreting():
-        triton_interpreter.run(kernel, program.grid, program.signature, {**given, **scalars}, {})
+    triton_interpreter.run(kernel, program.grid, program.signature, {**given, **scalars}, {})
     return {name: numbers(given[name], one.dtype) for name, one in program.outputs.items()}
 
 

@@ -56,7 +56,7 @@ def many(job: Job) -> tuple[Job, Tally]:
             tally.count += 1
             tally.made.update(one.made)
             try:
-                hold(one, Path(directory))
+                hold([one], Path(directory))
             except Exception as error:  # each is worth a line, none ends the run
                 what = f"{type(error).__name__}: {error}"
                 tally.failed[f"{seed}/{number}"] = what if one.source in what else f"{what}\n{one.source}"

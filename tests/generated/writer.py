@@ -45,8 +45,10 @@ class Output:
 
 @dataclass(frozen=True)
 class Program:
-    """A kernel `k` and its arguments. scalars: name -> (type, value). made: (operation, dtype) of what it computes."""
+    """A kernel `k` and its arguments. before: what stands in front of it in its source, as in that of all others.
+    scalars: name -> (type, value). made: (operation, dtype) of what it computes."""
 
+    before: str
     source: str
     inputs: dict[str, Input]
     outputs: dict[str, Output]
@@ -123,10 +125,10 @@ class Writer:
     def program(self, helpers: str, grid: tuple[int, ...] = (1,)) -> Program:
         """The kernel, its arguments in the order inputs, outputs, scalars."""
         names = ", ".join([*self.inputs, *self.outputs, *self.scalars])
-        head = f"import triton\nimport triton.language as tl\n\n\n{helpers}@triton.jit\ndef k({names}):\n"
-        source = head + "\n".join(self.lines) + "\n"
+        before = f"import triton\nimport triton.language as tl\n\n\n{helpers}"
+        source = f"{before}@triton.jit\ndef k({names}):\n" + "\n".join(self.lines) + "\n"
         made = tuple(self.made)
-        return Program(source, dict(self.inputs), dict(self.outputs), dict(self.scalars), grid, made)
+        return Program(before, source, dict(self.inputs), dict(self.outputs), dict(self.scalars), grid, made)
 
 
 def _numbering(shape: tuple[int, ...]) -> str:
