@@ -64,6 +64,16 @@ def survey(given: Survey, notify: Tell) -> list[AttemptOutcome]:
 
     Outcomes that are known are told and given back too.
     """
+    workers: list[_Worker] = []
+    try:
+        return _survey(given, notify, workers)
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+def _survey(given: Survey, notify: Tell, workers: list[_Worker]) -> list[AttemptOutcome]:
+    """workers: idle ones; those that list the kernels try them too."""
     done: list[AttemptOutcome] = []
     lock = threading.Lock()
     listing: list[tuple[int, dict[str, Any]]] = []
@@ -73,7 +83,8 @@ def survey(given: Survey, notify: Tell) -> list[AttemptOutcome]:
             done.append(outcome)
             notify(len(done), total, outcome)
 
-    _spread(given, [{"list": file} for file in given.files], lambda at, answer: listing.append((at, answer)))
+    files = [{"list": file} for file in given.files]
+    _spread(given, files, lambda at, answer: listing.append((at, answer)), workers)
     kernels: list[FoundKernel] = []
     for _, answer in sorted(listing, key=lambda one: one[0]):
         if "outcome" in answer:
@@ -89,7 +100,7 @@ def survey(given: Survey, notify: Tell) -> list[AttemptOutcome]:
     left = [
         {"attempt": asdict(found), "key": key} for found, key in zip(kernels, keys, strict=True) if key not in known
     ]
-    _spread(given, left, lambda at, answer: note(AttemptOutcome.model_validate(answer["outcome"]), total))
+    _spread(given, left, lambda at, answer: note(AttemptOutcome.model_validate(answer["outcome"]), total), workers)
     return sorted(done, key=lambda one: (one.file, one.line, one.kernel, one.spec))
 
 
@@ -123,8 +134,12 @@ def _found(given: dict[str, Any]) -> FoundKernel:
     return FoundKernel(**{**given, "sig": tuple(given["sig"]), "const": tuple(given["const"])})
 
 
-def _spread(given: Survey, requests: Sequence[dict[str, Any]], answer: Callable[[int, dict[str, Any]], None]) -> None:
-    """Every request to some worker; `answer(number, what it said)` is called from threads, one at a time."""
+def _spread(
+    given: Survey, requests: Sequence[dict[str, Any]], answer: Callable[[int, dict[str, Any]], None],
+    workers: list[_Worker],
+) -> None:  # fmt: skip
+    """Every request to some worker; `answer(number, what it said)` is called from threads, one at a time. workers: idle
+    ones, before and afterwards."""
     todo: SimpleQueue[tuple[int, dict[str, Any]]] = SimpleQueue()
     for one in enumerate(requests):
         todo.put(one)
@@ -136,7 +151,7 @@ def _spread(given: Survey, requests: Sequence[dict[str, Any]], answer: Callable[
         try:
             while not failures:
                 at, request = todo.get_nowait()
-                worker = worker or _Worker(given.asked)
+                worker = worker or _idle(workers) or _Worker(given.asked)
                 said = worker.ask(request)
                 if said is None:  # the process is gone
                     worker = None
@@ -152,7 +167,7 @@ def _spread(given: Survey, requests: Sequence[dict[str, Any]], answer: Callable[
             failures.append(error)
         finally:
             if worker is not None:
-                worker.close()
+                workers.append(worker)
 
     threads = [threading.Thread(target=serve, daemon=True) for _ in range(min(given.jobs, len(requests)))]
     for thread in threads:
@@ -161,6 +176,14 @@ def _spread(given: Survey, requests: Sequence[dict[str, Any]], answer: Callable[
         thread.join()
     if failures:
         raise failures[0]
+
+
+def _idle(workers: list[_Worker]) -> _Worker | None:
+    """One of them, which is none of them any more."""
+    try:
+        return workers.pop()
+    except IndexError:
+        return None
 
 
 def _died(request: dict[str, Any]) -> AttemptOutcome:
