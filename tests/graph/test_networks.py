@@ -10,6 +10,7 @@ import re
 import networkx as nx
 import pytest
 
+from tests.conftest import ROOT
 from tests.graphs import edge, graph, instruction
 from tests.kernels import example
 from twill.cli import main
@@ -104,3 +105,14 @@ def test_a_format_that_does_not_exist_is_refused_with_those_that_do(capsys: pyte
     with pytest.raises(SystemExit, match="2"):
         main(["extract", "examples/gemm.py", "--format", "svg"])
     assert "'text', 'json', 'dot', 'graphml'" in capsys.readouterr().err
+
+
+def test_no_module_imports_networkx_before_it_is_used() -> None:
+    """A service that begins, or a command, has no graph to search yet."""
+    top = re.compile(
+        r"^(?:from twill\.graph\.networks|import twill\.graph\.networks|import networkx|from networkx)", re.M
+    )
+    files = [path for room in ("twill", "server") for path in (ROOT / room).rglob("*.py")]
+    assert len(files) > 500
+    found = [path.name for path in files if top.search(path.read_text(encoding="utf-8"))]
+    assert found == ["networks.py"]

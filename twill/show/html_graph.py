@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from twill.graph.costed import CostedEdge
-from twill.graph.networks import ranks
 from twill.show.html_liveness import hue_of
 from twill.show.markup import element, rect, scrolling, svg, text, words_at
 from twill.show.view import LoopView, ShownOp
@@ -36,6 +35,8 @@ def dependences(view: LoopView) -> str:
 
 def places(view: LoopView) -> Places:
     """Rank by rank from the top, in each rank near what an instruction waits for, else by start."""
+    from twill.graph.networks import ranks
+
     at: dict[int, tuple[float, float]] = {}
     start = {item.op.id: item.op.start for item in view.items}
     before: dict[int, list[int]] = {}
