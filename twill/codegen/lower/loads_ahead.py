@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from twill.codegen.lower.memory import element_bytes
+from twill.codegen.lower.memory import held_bytes
 from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.puts import is_in_one_piece
@@ -36,7 +36,7 @@ def loads_ahead(
         ring = rings.get(task.place)
         if ring is None or ring.aref.transport == "tma" or not is_in_one_piece(ring.buffer):
             continue
-        words = prod(ring.buffer.shape) * element_bytes(ring.buffer.element) // REGISTER
+        words = prod(ring.buffer.shape) * held_bytes(ring.buffer.element) // REGISTER
         registers = 2 * -(-words // owner.threads)  # one tile on its way, one that is stored
         if registers <= free:
             free -= registers

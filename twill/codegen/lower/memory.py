@@ -21,6 +21,13 @@ def element_bytes(element: str) -> int:
     return max(8, BITS[element]) // 8
 
 
+def held_bytes(element: str) -> int:
+    """Bytes of registers that one element takes while threads move it: neighbours of 16 bits share a register, bytes do
+    not."""
+    size = element_bytes(element)
+    return 4 if size == 1 else size
+
+
 @dataclass
 class SharedMemoryPlan:
     """Hands out numbers; `place` lays the buffers out at the end. threads: of a warp group."""

@@ -9,7 +9,7 @@ from math import prod
 from twill.codegen.lower.cross_loop_reuse import position, streams
 from twill.codegen.lower.cross_tile_reuse import reuse_conditions, tile_reuse
 from twill.codegen.lower.indices import IndexTiles, padding, places_of
-from twill.codegen.lower.memory import element_bytes
+from twill.codegen.lower.memory import element_bytes, held_bytes
 from twill.codegen.lower.multicast import CTAS
 from twill.codegen.lower.operations import LoweringScope, Tools, nowhere
 from twill.codegen.lower.placement import Ring
@@ -37,14 +37,14 @@ from twill.codegen.warp.program import (
 )
 from twill.tile.flat import Step
 
-AT_ONCE = 1 << 14  # bytes of a tile that the threads of a group load before they store them
-SINGLE = 1 << 12  # the same where each element is loaded by itself: each has an address and a register then
+AT_ONCE = 1 << 14  # bytes of registers of a tile that the threads of a group load before they store them
+SINGLE = 1 << 12  # bytes of the tile where each element is loaded by itself: each has an address and a register then
 
 
 def rows_at_once(tile: Buffer, most: int | None = None) -> int:
     """Of a tile, that the threads of a group load before they store them."""
-    most = AT_ONCE if most is None else most
-    row = prod(tile.shape[1:]) * element_bytes(tile.element)
+    size, most = (held_bytes(tile.element), AT_ONCE) if most is None else (element_bytes(tile.element), most)
+    row = prod(tile.shape[1:]) * size
     return largest_part(tile.shape[0], max(1, most // row)) if len(tile.shape) == 2 else tile.shape[0]
 
 
