@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 from tests import blackwell, blackwell_attention, blackwell_kept, golden_schedules
 from tests.blackwell_attention import Attention
@@ -40,9 +41,9 @@ class Reference:
         return f"def reference({', '.join(self.inputs)}):\n    return {self.body}\n"
 
 
-def plain(a: str, b: str, c: str, dtype: str, way: str = "") -> Reference:
+def plain(a: str, b: str, c: str, dtype: str, way: str = "", result: str = "bfloat16") -> Reference:
     """C = A B, or with a `way` of ".T" A times B transposed."""
-    return Reference(f"({a}.float() @ {b}{way}.float()).to(torch.bfloat16)", {a: dtype, b: dtype}, c)
+    return Reference(f"({a}.float() @ {b}{way}.float()).to(torch.{result})", {a: dtype, b: dtype}, c)
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def product(
 ) -> Row:  # fmt: skip
     """C = A B, or two of them. cluster: 2 for pairs of CTAs."""
     return Row(
-        f"{one.file.removeprefix('examples/')} {one.spec}{', pairs' if cluster == 2 else ''}", tile,
+        f"{Path(one.file).name} {one.spec}{', pairs' if cluster == 2 else ''}", tile,
         partial(golden_schedules.kernel, one), partial(blackwell.schedule, one, cluster),
         partial(blackwell.lowered, one, cluster), partial(blackwell.compiled, one, cluster),
         executed, SQUARE, 2.0 * twice * SQUARE["M"] * SQUARE["N"] * SQUARE["K"], published, cluster,
@@ -115,6 +116,7 @@ CHUNK = 2.0 * 64 * (64 * 128 + 128 * 64 + 64 * 64 + 128 * 64)  # FLOP of linear 
 BY_MAPS = plain("a_desc", "b_desc", "c_desc", "bfloat16")
 BY_POINTERS = plain("a_ptr", "b_ptr", "c_ptr", "bfloat16")
 IN_FP8 = plain("a_desc", "b_desc", "c_desc", "float8_e4m3fn", ".T")
+IN_TF32 = plain("a_desc", "b_desc", "c_desc", "float32", ".T", "float32")
 PRODUCTS = (
     product(blackwell.GEMM, NARROW, {**RAGGED, "K": 528}, published=CUBLAS, reference=BY_MAPS),
     product(of("gemm", "bf16-wide"), WIDE, {"M": 8, "N": 272, "K": 400}, published=CUBLAS, reference=BY_MAPS),
@@ -130,6 +132,8 @@ PRODUCTS = (
     product(blackwell.NVFP4, "128 x 128 x 256", {"M": 8, "N": 144, "K": 1312}),
     product(blackwell.MXFP4, "128 x 128 x 256", {"M": 144, "N": 8, "K": 1312}),
     product(blackwell.NVFP4_WIDE, "128 x 256 x 256", {"M": 8, "N": 272, "K": 1056}),
+    product(blackwell.TF32, "128 x 128 x 32", {"M": 144, "N": 140, "K": 268}, reference=IN_TF32),
+    product(blackwell.TF32_WIDE, "128 x 256 x 32", {"M": 8, "N": 268, "K": 204}, reference=IN_TF32),
 )
 PAIRS = (
     product(blackwell.GEMM, f"{NARROW} each", {"M": 272, "N": 144, "K": 136}, cluster=2),
@@ -138,6 +142,7 @@ PAIRS = (
     product(blackwell.DUAL, f"{NARROW} each, twice", {"M": 272, "N": 144, "K": 400}, cluster=2, twice=2),
     product(blackwell.MXFP8, "128 x 128 x 128 each", {"M": 272, "N": 144, "K": 848}, cluster=2),
     product(blackwell.NVFP4_WIDE, "128 x 256 x 256 each", {"M": 400, "N": 264, "K": 1312}, cluster=2),
+    product(blackwell.TF32, "128 x 128 x 32 each", {"M": 272, "N": 140, "K": 268}, cluster=2),
 )
 ATTENTION = (
     attention(blackwell_attention.FULL, 384),

@@ -28,6 +28,7 @@ LONGEST = (
     "codegen/targets/test_blackwell_scales.py",
     "codegen/test_rearrangements.py",
     "codegen/targets/test_blackwell_halves.py",
+    "codegen/targets/test_blackwell_formats.py",
     "codegen/test_gluon_blackwell.py",
     "codegen/verify/test_numeric_faults.py",
     "codegen/verify/ptx/test_blackwell_faults.py",

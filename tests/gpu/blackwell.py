@@ -37,7 +37,8 @@ def build(folder: Path) -> bool:
         stem, spec = name.removesuffix(PAIR).removesuffix(DYNAMIC).partition("@")[0].split("-", 1)
         cluster = 2 if name.endswith(PAIR) else 1
         order: Order = "dynamic" if name.endswith(DYNAMIC) else "chosen"
-        given = (f"examples/{stem}.py", spec, folder / name, folder / "schedules", "b200", 60.0, True, False)
+        file = next(f"{room}/{stem}.py" for room in ("examples", "tests") if (ROOT / room / f"{stem}.py").is_file())
+        given = (file, spec, folder / name, folder / "schedules", "b200", 60.0, True, False)
         try:
             said = emit_example(*given, cluster, order, *TILES.get(name, ((), ())))
         except Exception as error:  # the rest goes on

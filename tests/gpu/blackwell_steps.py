@@ -70,6 +70,10 @@ STEPS = (
         "the formats in the instruction descriptor",
     ),
     Step(
+        "tf32", "format_kernels-tf32", {"M": 144, "N": 140, "K": 268}, "kind::tf32 with 8 of K an instruction",
+        "the formats in the instruction descriptor; right to ten digits alone is as it should be",
+    ),
+    Step(
         "mxfp8", "gemm_mxfp8-e4m3", {"M": 144, "N": 144, "K": 848},
         "tcgen05.cp of scales, kind::mxf8f6f4 with scales in tensor memory, tensor maps of five axes",
         "all wrong by powers of two: scales of other rows or blocks, the byte that the instruction descriptor names"
@@ -115,6 +119,10 @@ STEPS = (
         "columns from 128 on: the second copy of B's scales",
     ),
     Step(
+        "tf32, 256 columns", "format_kernels-tf32-wide", {"M": 144, "N": 268, "K": 204}, "tf32 and 256 columns",
+        "the steps before",
+    ),
+    Step(
         "parts, by threads", "gemm_pointers-bf16-wide", {"M": 144, "N": 272, "K": 272}, "parts stored without the TMA",
         "DIR/gemm_pointers-bf16-wide/program.txt",
     ),
@@ -139,6 +147,9 @@ STEPS = (
     Step(
         "pair, 256 columns", "gemm_bias_gelu-bf16-wide-pair", {"M": 400, "N": 272, "K": 592},
         "parts of columns in both CTAs", "columns from 128 on: halves of B, 128 columns each",
+    ),
+    Step(
+        "pair, tf32", "format_kernels-tf32-pair", {"M": 272, "N": 140, "K": 268}, "tf32 by pairs", "the steps before",
     ),
     Step(
         "pair with scales", "gemm_mxfp8-e4m3-pair", {"M": 272, "N": 144, "K": 848},

@@ -207,4 +207,5 @@ EXAMPLES: Mapping[str, Example] = {
     "attention_backward": Example(attention_backward, CONTEXTS, prepare_backward),
     "gemm_mxfp8": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
     "gemm_nvfp4": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
+    "gemm_tf32": Example(gemm_fp8, PRODUCTS),
 }

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.blackwell_table import Known, executed, table
 from tests.codegen.targets import (
     test_blackwell,
     test_blackwell_attention,
+    test_blackwell_formats,
     test_blackwell_halves,
     test_blackwell_pairs,
     test_blackwell_scales,
@@ -25,12 +27,14 @@ from tests.gpu.blackwell_steps import DYNAMIC, PAIR, STEPS, TILES
 
 pytestmark = pytest.mark.usefixtures("at_root")
 RESULTS = ROOT / "benchmarks" / "results" / "blackwell-2026-11-24.jsonl"
+LATER = ROOT / "benchmarks" / "results" / "blackwell-2026-11-28.jsonl"
 
 
 def elsewhere() -> Iterator[str]:
     """Names of the rows that tests of a kind of kernels execute."""
-    for example in (*test_blackwell.SIZES, *test_blackwell_scales.SIZES, *test_blackwell_halves.SIZES):
-        yield f"{example.file.removeprefix('examples/')} {example.spec}"
+    formats = test_blackwell_formats.SIZES
+    for example in (*test_blackwell.SIZES, *test_blackwell_scales.SIZES, *test_blackwell_halves.SIZES, *formats):
+        yield f"{Path(example.file).name} {example.spec}"
     for example in (*test_blackwell_pairs.SIZES, *test_blackwell_scales.PAIRS):
         if not example.file.startswith("examples/"):
             continue
@@ -105,7 +109,7 @@ def test_others_do_not_prove_it_of_a_step_along_k_that_reads_the_last_ones_opera
 
 
 def test_the_table_in_the_documents_is_that_of_the_record() -> None:
-    known = blackwell_table.read(RESULTS)
+    known = blackwell_table.read(RESULTS) | blackwell_table.read(LATER)
     assert {row.name for row in ROWS} <= set(known)
     made = table([known[row.name] for row in ROWS])
     assert made in (ROOT / "docs" / "blackwell.md").read_text(encoding="utf-8")

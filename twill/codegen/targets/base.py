@@ -17,6 +17,8 @@ from importlib import import_module
 from twill import exc
 from twill.codegen.warp.layout import WARP_ROWS
 from twill.graph.dependence import SCALED, DependenceGraph, Mma
+from twill.graph.nodes import PACKED
+from twill.graph.work import BITS
 from twill.machine.description import Machine
 
 ROOM = "twill.codegen.targets"
@@ -145,6 +147,20 @@ class Target:
                     line=node.line,
                     hint=self.hint,
                 )
+            if node.mma is not None and self.has_tensor_memory and node.mma.k % self._step(node.mma.dtype):
+                step = self._step(node.mma.dtype)
+                raise exc.UnsupportedInKernel(
+                    f"`{node.name or 'tl.dot'}` is a product over {node.mma.k} of {node.mma.dtype}, and {self.name} has"
+                    f" multiples of {step}",
+                    file=graph.file,
+                    line=node.line,
+                    hint=f"tiles whose K is a multiple of {step}",
+                )
+
+    def _step(self, dtype: str) -> int:
+        """Elements of a type, as graphs name it, that one instruction contracts."""
+        assert self.mma is not None
+        return self.mma.depth * 16 // BITS.get(dtype, 4 if dtype in PACKED else 8)
 
 
 def _spelled(mma: Mma) -> str:

@@ -1,0 +1,34 @@
+"""Kernels whose operands or scales are of types and layouts that no example has, for the B200.
+
+All of them compute C = A B^T, A [M, K], B [N, K], C [M, N], row-major.
+"""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gemm_tf32(
+    a_desc, b_desc, c_desc, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """f32, multiplied as `PRECISION` says: Triton's default is tf32."""
+    row, column = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, tl.cdiv(K, BLOCK_K)):
+        a = a_desc.load([row, k * BLOCK_K])
+        b = b_desc.load([column, k * BLOCK_K])
+        acc = tl.dot(a, b.T, acc, input_precision=PRECISION)
+    c_desc.store([row, column], acc)
+
+
+@triton.jit
+def across(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """B [K, N] of f32, whose rows lie along N."""
+    row, column = tl.program_id(0) * BM, tl.program_id(1) * BN
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        acc = tl.dot(a.load([row, k]), b.load([k, column]), acc)
+    c.store([row, column], acc)
