@@ -72,8 +72,10 @@ def tables(measured: Sequence[tuple[Corpus, Sequence[AttemptOutcome]]]) -> Itera
     yield "| --- | --- | --- | --- | --- | --- |"
     for corpus, outcomes in measured:
         tried, counts = compiled(outcomes), counted(outcomes)
-        past = sum(counts.get(stage, 0) for stage in ("extracted", "solve", "emission", "solved", "emitted"))
-        emitting = sum(counts.get(stage, 0) for stage in ("solve", "emission", "solved", "emitted"))
+        past = sum(
+            counts.get(stage, 0) for stage in ("extracted", "solve", "emission", "execution", "solved", "emitted")
+        )
+        emitting = sum(counts.get(stage, 0) for stage in ("solve", "emission", "execution", "solved", "emitted"))
         emitted = _of(counts.get("emitted", 0), tried) if emitting else "not asked for"
         bugs = sum(one.code == BUG for one in outcomes)
         kernels = sum(bool(one.kernel) for one in outcomes)

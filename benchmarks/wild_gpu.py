@@ -7,7 +7,9 @@
 FOLDER is then all that `run` needs besides Triton, PyTorch, NumPy and cuda-bindings. `run` takes the launches that the
 abstract machine checked, compares each output with the Triton kernel's, looks for writes beside tensors, and launches
 again for equal bits. Lines begin with `ok`, `FAIL`, `none` where no launch was compared, `open` for a launch whose
-results nothing defines, `left` for one that emitted kernels leave to Triton.
+results nothing defines (two program instances are in one another's way, Triton's differ from launch to launch, or the
+tile program, run with its roundings moved, differs from itself as much), `left` for one that emitted kernels leave to
+Triton.
 """
 
 from __future__ import annotations
@@ -30,12 +32,16 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from twill.coverage.keep import DIGITS, LAUNCHES, package_of
+from twill.codegen.verify.abstract.inputs import CheckedLaunch
+from twill.coverage.keep import DIGITS, LAUNCHES, TILE, package_of
 from twill.exc import TwillError
 from twill.kernel.problem import Case
 from twill.runtime.kernel import EmittedKernel
+from twill.tile.interpret.arithmetic import HELD
+from twill.tile.parse import parse
 from twill.trial.compare import relative, repeats
 from twill.trial.data import Data, emitted, make_data, original
+from twill.trial.roundings import moved_by_roundings
 
 PACKAGES = "packages"
 AGAIN = 20  # launches that must leave equal bits
@@ -196,15 +202,20 @@ def case(folder: Path) -> int:
                 print(f"open {folder.name} ({launch['text']}): {why or DIFFERS}", flush=True)
                 continue
             found = list(wrong(held, function, given["narrowest"]))
+            moved = by_roundings(held, folder, given["narrowest"]) if any(name for name, _ in found) else {}
         except TwillError as refused:  # before anything was launched: under twill.jit, Triton's kernel runs
             print(f"left {folder.name} ({launch['text']}): {refused.message}", flush=True)
             continue
         except (CompilationError, OutOfResources, AttributeError) as error:  # it was emitted with another Triton
             print(f"none {folder.name}: Triton {triton.__version__} does not run it, {error!r:.100}", flush=True)
             return 0
-        compared += 1
-        failed += len(found)
-        for words in found:
+        for name, far in moved.items():
+            what = f"roundings alone move {name} by {far:.2e}"
+            print(f"open {folder.name} ({launch['text']}): {what}", flush=True)
+        compared += not moved or set(moved) < set(kernel.manifest.stores)
+        differing = [words for name, words in found if name not in moved]
+        failed += len(differing)
+        for words in differing:
             print(f"FAIL {folder.name} ({launch['text']}): {words}", flush=True)
         torch.cuda.synchronize()
     words = "FAIL" if failed else "ok  " if compared else "none"
@@ -264,8 +275,32 @@ def differs(held: Held, function: Any) -> bool:
     return any(not torch.equal(one[name], found[0][name]) for one in found[1:] for name in one)
 
 
-def wrong(held: Held, function: Any, computed: int) -> Iterator[str]:
-    """What differs at one launch. computed: bytes of the narrowest float that the kernel computes in."""
+def by_roundings(held: Held, folder: Path, computed: int) -> dict[str, float]:
+    """Outputs that roundings alone move as far as they may be from Triton's, on the same data (`moved_by_roundings`).
+    computed: as for `wrong`."""
+    program, data = parse((folder / TILE).read_text(encoding="utf-8")), held.filled()
+    kinds = {one.name: one.type.element.partition(":")[2] for one in program.arguments}
+    arrays = {name: in_memory(data.tensor(name), kinds[name]) for name in held.made.shapes}
+    launch = CheckedLaunch(held.made.grid, arrays, held.made.scalars)
+    moved = moved_by_roundings(program, launch)
+    bytes_of = {name: data.tensor(name).element_size() for name in moved}
+    return {name: far for name, far in moved.items() if not far <= near(computed, bytes_of[name])}
+
+
+def in_memory(tensor: Any, element: str) -> Any:
+    """A flat tensor as tile programs hold it."""
+    array = tensor.detach().cpu()
+    return (array.float() if array.dtype.is_floating_point else array).numpy().astype(HELD[element])
+
+
+def near(computed: int, size: int) -> float:
+    """How far an output with elements of `size` bytes may be. computed: as for `wrong`."""
+    return NEAR.get(min(computed, size), CLOSE)
+
+
+def wrong(held: Held, function: Any, computed: int) -> Iterator[tuple[str, str]]:
+    """What differs at one launch: an output, and in words; "" for what no data explains. computed: bytes of the
+    narrowest float that the kernel computes in."""
     import torch
 
     kernel, data, theirs = held.kernel, held.filled(), held.filled()
@@ -279,13 +314,13 @@ def wrong(held: Held, function: Any, computed: int) -> Iterator[str]:
         both |= torch.isinf(other.float()) & (tensor.float() == other.float())
         ours, wanted = (torch.where(both, 0.0, one.double()) for one in (tensor, other))
         far = relative(ours, wanted)
-        if not far <= NEAR.get(min(computed, tensor.element_size()), CLOSE):
-            yield f"{name} is {far:.2e} from Triton's"
-    yield from (f"bytes beside {name} were written" for name in data.outside())
+        if not far <= near(computed, tensor.element_size()):
+            yield name, f"{name} is {far:.2e} from Triton's"
+    yield from (("", f"bytes beside {name} were written") for name in data.outside())
     if set(kernel.manifest.stores) & set(kernel.manifest.loads):
         return  # a second launch would read what the first one wrote
     again = repeats(data, emitted(kernel, data), AGAIN)
-    yield from (f"{name} differs in {count} of {AGAIN} launches" for name, count in again.items() if count)
+    yield from (("", f"{name} differs in {count} of {AGAIN} launches") for name, count in again.items() if count)
 
 
 def main() -> None:

@@ -6,10 +6,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import torch
 
-from benchmarks.wild_gpu import END, asked, gather, home
+from benchmarks.wild_gpu import END, asked, by_roundings, gather, home
 
 ANSWERS = f"""
 for line in open(0):
@@ -51,3 +54,36 @@ def test_files_of_one_name_that_are_in_no_package_have_folders_of_their_own(tmp_
         (made / "launches.json").write_text(json.dumps(given[number]))
     gather(kept)
     assert [(home(kept, given[number]) / "ops.py").read_text() for number in (0, 1)] == ["number = 0", "number = 1"]
+
+
+CHAOTIC = """kernel k spec flags file k.py
+argument %0 x: ptr:bf16
+argument %1 y: ptr:bf16
+argument %2 z: ptr:bf16
+%3 = constant value=0: i32  # line 8
+%4 = constant value=100: i32  # line 8
+%5 = constant value=1: i32  # line 8
+%6 = constant value=3.9: 256 f32  # line 9
+%7 = constant value=1.0: 256 f32  # line 9
+%8 = tile_load: 256 bf16 at x [256 from 0 by 1] pad 0.0 plain  # line 6
+%9 = cast %8: 256 f32  # line 7
+for %10 in range(%3, %4, %5)  # line 8
+  carry %11 from %9: 256 f32
+  %12 = mul %11 %6: 256 f32  # line 9
+  %13 = sub %7 %11: 256 f32  # line 9
+  %14 = mul %12 %13: 256 f32  # line 9
+  yield %14 -> %15
+%16 = cast %15: 256 bf16  # line 10
+tile_store %16 at y [256 from 0 by 1] pad 0.0 plain  # line 10
+tile_store %8 at z [256 from 0 by 1] pad 0.0 plain  # line 11
+"""
+
+
+def test_outputs_that_roundings_move_are_told_from_the_data_that_were_compared(tmp_path: Path) -> None:
+    """p -> 3.9 p (1 - p), a hundred times, beside a copy; no iteration of it moves zeros."""
+    (tmp_path / "tile.txt").write_text(CHAOTIC)
+    for x, moved in ((torch.rand(256), {"y"}), (torch.zeros(256), set())):
+        held = {name: x.to(torch.bfloat16) for name in "xyz"}
+        made = SimpleNamespace(grid=(1,), scalars={}, shapes=dict.fromkeys("xyz", (256,)))
+        launch: Any = SimpleNamespace(made=made, filled=lambda held=held: SimpleNamespace(tensor=held.__getitem__))
+        assert set(by_roundings(launch, tmp_path, 4)) == moved

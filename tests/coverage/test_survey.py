@@ -7,10 +7,12 @@ import json
 import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from twill.cli.entry import main
+from twill.codegen.compile import nvrtc
 from twill.codegen.emission import Extracted
 from twill.codegen.room import Solver
 from twill.coverage.attempt import Asked, apart, attempt
@@ -22,6 +24,7 @@ from twill.exc import BudgetExhausted, BuildRejected, KernelDoesNotCompile, Unsu
 from twill.kernel.importing import load
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
+from twill.tile.parse import parse
 
 KERNELS = """
 @triton.jit
@@ -270,8 +273,27 @@ def test_a_package_that_can_be_imported_only_once_is_read_whole(
     assert {one.kernel: one.stage for one in outcomes} == {"first": "extracted", "second": "extracted"}
 
 
-def test_patience_is_the_limit_and_four_solves() -> None:
+def test_patience_is_the_limit_and_four_solves_and_the_limit_for_an_execution() -> None:
     assert Asked(emit=30.0, limit=60.0).patience() == 180.0
+    assert Asked(emit=30.0, limit=60.0, execute=True).patience() == 240.0
+
+
+def test_what_is_emitted_is_executed_and_a_wrong_result_is_a_mistake_of_twill_s(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded = load(str(folder / "some.py"))
+    found = next(one for one in kernels_of(loaded) if one.kernel == "copy")
+    asked = Asked(emit=20.0, execute=True)
+    right = attempt(found, loaded, asked, "key", lambda stage: None)
+    assert (right.stage, right.code) == ("emitted", 0) and right.seconds["execution"] > 0
+    compiled = nvrtc.compile_cubin
+
+    def another_kernel(source: str, *words: Any, **given: Any) -> nvrtc.Build:
+        return compiled(source.replace("bound((i64)n", "bound((i64)n - 1"), *words, **given)
+
+    monkeypatch.setattr("twill.codegen.emit.compile_cubin", another_kernel)
+    wrong = attempt(found, loaded, asked, "key", lambda stage: None)
+    assert (wrong.stage, wrong.code) == ("execution", 5) and "differs from the sequential program" in wrong.message
 
 
 def test_fail_no_such_package(capsys: pytest.CaptureFixture[str]) -> None:
@@ -293,6 +315,7 @@ def test_what_is_emitted_is_kept_with_the_launches_it_was_checked_with(
     assert main([*command, "--emit", "20", "--keep", str(left)]) == 0
     (made,) = left.iterdir()
     assert made.name.startswith("copy.") and (made / "manifest.json").is_file()
+    assert parse((made / "tile.txt").read_text()).kernel == "copy"
     given = json.loads((made / "launches.json").read_text())
     assert given["module"] == "some" and given["narrowest"] == 8 and given["launches"]
     assert all(set(one["elements"]) == {"x_ptr", "y_ptr"} and one["grid"] for one in given["launches"])
@@ -300,6 +323,8 @@ def test_what_is_emitted_is_kept_with_the_launches_it_was_checked_with(
     capsys.readouterr()
     assert main([*command, "--keep", str(left)]) == 2
     assert "--emit 20 --keep DIR" in capsys.readouterr().err
+    assert main([*command, "--execute"]) == 2
+    assert "--emit 20 --execute" in capsys.readouterr().err
 
 
 def test_a_file_in_a_folder_without_init_is_of_the_package_around_it(tmp_path: Path) -> None:

@@ -238,6 +238,7 @@ def add_coverage(commands: Commands) -> None:
     one.add_argument(
         "--keep", metavar="DIR", help="with --emit: leave every emitted kernel there, in a folder of its own"
     )
+    one.add_argument("--execute", action="store_true", help="with --emit: also execute what is emitted, on the CPU")
     one.add_argument("--json", action="store_true", help="every outcome as a document, nothing else")
     one.set_defaults(command=coverage.coverage)
 

@@ -36,11 +36,13 @@ def coverage(arguments: Namespace) -> int:
         raise exc.NoKernel("no file there mentions Triton's jit", file=arguments.name, hint="a path with kernels")
     results = Path(arguments.results) if arguments.results is not None else None
     known = read_results(results) if results is not None and results.is_file() else ()
-    if arguments.keep is not None and not arguments.emit:
-        raise exc.NothingToKeep()
+    if (arguments.keep is not None or arguments.execute) and not arguments.emit:
+        raise exc.NothingToKeep("--keep leaves" if arguments.keep is not None else "--execute executes")
     if arguments.keep is not None:
         refuse_directory(Path(arguments.keep))
-    asked = Asked(arguments.machine, arguments.emit or 0.0, arguments.limit, arguments.keep or "")
+    asked = Asked(
+        arguments.machine, arguments.emit or 0.0, arguments.limit, arguments.keep or "", execute=arguments.execute
+    )
     jobs = arguments.jobs or os.cpu_count() or 1
     given = Survey(files, asked, jobs, arguments.sample, arguments.seed, arguments.only, known)
     with retained(results, {one.key for one in known}) as keep:
@@ -112,6 +114,7 @@ STAGES: tuple[tuple[Stage, str], ...] = (
     ("extraction", "refused at extraction"),
     ("solve", "without a schedule"),
     ("emission", "refused at emission"),
+    ("execution", "wrong, or not executed, on the CPU"),
 )
 
 

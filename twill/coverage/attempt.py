@@ -30,16 +30,18 @@ EMISSION = 4  # how many times the budget of a solve all of an emission may take
 @dataclass(frozen=True)
 class Asked:
     """What is asked for each kernel. machine: name or file. emit: seconds for all of its solves, 0: only extraction.
-    limit: seconds for everything before the solve. keep: where emitted kernels are left, "": nowhere."""
+    limit: seconds for everything before the solve. keep: where emitted kernels are left, "": nowhere. execute: whether
+    the PTX of what is emitted is executed on the CPU, for which there is the limit once more."""
 
     machine: str = "h100"
     emit: float = 0.0
     limit: float = 60.0
     keep: str = ""
+    execute: bool = False
 
     def patience(self) -> float:
         """Seconds after which a kernel is given up."""
-        return self.limit + self.emit * EMISSION
+        return self.limit * (1 + self.execute) + self.emit * EMISSION
 
 
 class AttemptProgress:
@@ -86,8 +88,10 @@ def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Sta
     from twill.codegen.emission import emit_solved, extract
     from twill.codegen.room import PatientSolver
     from twill.coverage.keep import keep
+    from twill.kernel.specialization import problem_of
     from twill.machine.file import load_machine
     from twill.solve.shared_budget import SharedBudget
+    from twill.trial.execute import checked_with_awkward_data
 
     with progress.at("extraction"):
         kernel = extract(found.target, found.spec or None, found.sig, found.const)
@@ -111,6 +115,9 @@ def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Sta
         emission = emit_solved(kernel, machine, PatientSolver(solve, EMISSION * asked.emit))
         if asked.keep:
             keep(Path(asked.keep), found, kernel.program, emission)
+    if asked.execute:
+        with progress.at("execution"):
+            checked_with_awkward_data(emission, problem_of(kernel.specialization))
     return "emitted"
 
 

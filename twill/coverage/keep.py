@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twill.graph.work import BITS
+from twill.tile.text import program_text
 from twill.tile.vocabulary import ELEMENTWISE, REDUCE, SCAN
 
 if TYPE_CHECKING:
@@ -19,18 +20,20 @@ if TYPE_CHECKING:
     from twill.tile.program import TileProgram
 
 LAUNCHES = "launches.json"
+TILE = "tile.txt"  # the tile program as it was written
 DIGITS = 6  # of the hash that tells kernels of one name apart
 
 
 def keep(folder: Path, found: FoundKernel, program: TileProgram, emission: Emission) -> Path:
-    """A directory of its own for the kernel, whole or not at all: what `twill emit --out` writes, and LAUNCHES. Raises
-    OSError."""
+    """A directory of its own for the kernel, whole or not at all: what `twill emit --out` writes, LAUNCHES and TILE.
+    Raises OSError."""
     place = folder / name_of(found)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".") as made:
         for name, content in emission.files().items():
             (Path(made) / name).write_bytes(content if isinstance(content, bytes) else content.encode())
         (Path(made) / LAUNCHES).write_text(json.dumps(launched(found, program, emission)), encoding="utf-8")
+        (Path(made) / TILE).write_text(program_text(program.original or program), encoding="utf-8")
         place.mkdir(exist_ok=True)
         for path in Path(made).iterdir():
             os.replace(path, place / path.name)

@@ -11,8 +11,8 @@ from pydantic import BaseModel, ConfigDict
 
 from twill.exc import TwillError
 
-Stage = Literal["import", "triton", "extraction", "solve", "emission", "extracted", "solved", "emitted"]
-"""Where it ended: refused at one of the first five, or as far as was asked for."""
+Stage = Literal["import", "triton", "extraction", "solve", "emission", "execution", "extracted", "solved", "emitted"]
+"""Where it ended: refused at one of the first six, or as far as was asked for."""
 REACHED = ("extracted", "solved", "emitted")
 REFUSED, BUG = 2, 5  # exit codes
 

@@ -118,7 +118,7 @@ def key_of(found: FoundKernel, asked: Asked) -> str:
     sidecar = Path(sidecar_path(found.file))
     parts = (
         found.kernel, found.spec, Path(found.file).read_bytes().hex(), sidecar.read_text() if sidecar.is_file() else "",
-        asked.machine, asked.emit, asked.keep, compiler(triton.__version__), guesser(),
+        asked.machine, asked.emit, asked.keep, asked.execute, compiler(triton.__version__), guesser(),
     )  # fmt: skip
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 

@@ -14,10 +14,11 @@ class OutputNotWritable(TwillError):
 
 
 class NothingToKeep(TwillError):
-    """`twill coverage --keep` without `--emit`."""
+    """`twill coverage --keep` or `--execute` without `--emit`. what: "--keep leaves"."""
 
-    def __init__(self) -> None:
-        super().__init__("--keep leaves emitted kernels, and without --emit none is", hint="--emit 20 --keep DIR")
+    def __init__(self, what: str) -> None:
+        option = what.split()[0] + (" DIR" if what.startswith("--keep") else "")
+        super().__init__(f"{what} emitted kernels, and without --emit none is", hint=f"--emit 20 {option}")
 
 
 class NothingToEmit(TwillError):

@@ -1,0 +1,48 @@
+"""Promises about results that roundings alone move: what no kernel defines is told from what every kernel has to
+leave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from twill.codegen.verify.abstract.inputs import launch
+from twill.kernel.problem import Case
+from twill.kernel.specialization import resolve
+from twill.tile.access.resolve import resolve_accesses
+from twill.tile.interpret.arrays import np
+from twill.tile.translate.translate import tile_program
+from twill.trial.roundings import apart, moved_by_roundings
+
+ITERATION = """
+@triton.jit
+def k(x, y, z, n, F: tl.constexpr, B: tl.constexpr):
+    at = tl.arange(0, B)
+    v = tl.load(x + at)
+    p = v * v / (1 + v * v)
+    for i in range(n):
+        p = F * p * (1 - p)
+    tl.store(y + at, p)
+    tl.store(z + at, v + tl.sum(v * v, 0))
+"""
+
+
+@pytest.mark.parametrize(("factor", "defined"), [(2.5, True), (3.9, False)])
+def test_an_iteration_that_does_not_converge_defines_no_result(
+    kernel_file: Callable[..., str], factor: float, defined: bool
+) -> None:
+    """p ↦ f p (1 − p) goes to 1 − 1 / f for f = 2.5 and is chaotic for f = 3.9."""
+    sig, const = ["x=*fp32:16", "y=*fp32:16", "z=*fp32:16", "n=i32"], [f"F={factor}", "B=256"]
+    program = resolve_accesses(tile_program(resolve(f"{kernel_file(ITERATION)}::k", sig=sig, const=const)))
+    made = launch(program, Case({}, (1,), dict.fromkeys("xyz", (256,)), {"n": 100}))
+    moved = moved_by_roundings(program, made)
+    assert set(moved) == {"y", "z"} and moved["z"] < 1e-5
+    assert moved["y"] < 1e-5 if defined else moved["y"] > 0.1
+
+
+def test_no_numbers_in_the_same_places_are_equal_and_elsewhere_infinitely_far() -> None:
+    some = np.array([1.0, np.nan, np.inf, 4.0], np.float32)
+    assert apart(some, some) == 0
+    assert apart(np.array([1.0, 2.0, np.inf, 4.0], np.float32), some) == float("inf")
+    assert 0 < apart(np.array([1.0, np.nan, np.inf, 4.5], np.float32), some) < 0.2
