@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import pytest
@@ -121,6 +122,24 @@ def test_after_its_time_no_other_schedule_is_looked_for_and_the_last_refusal_is_
     with pytest.raises(exc.BuildRejected, match="spill 1"):
         emit_solved(kernel(GEMM), machine(), PatientSolver(solved, 40, lambda: 30.0 * len(builds.schedules)))
     assert len(builds.schedules) == 2
+
+
+def test_fail_an_emission_whose_time_ends_on_the_abstract_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock goes on by a second whenever it is asked: in front of every launch."""
+    monkeypatch.setattr(emit, "build_kernel", lambda *given: EMITTED)
+
+    def emitted(seconds: float) -> int:
+        asked = count()
+        solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
+        assert emit_solved(kernel(GEMM), machine(), PatientSolver(solved, seconds, lambda: next(asked))) is EMITTED
+        return next(asked)
+
+    emitted(1000)
+    most = emitted(1000)  # launches and their references are remembered now
+    for seconds in (2, most - 3):
+        with pytest.raises(exc.BudgetExhausted, match="ended while it was run on the abstract machine") as ended:
+            emitted(seconds)
+        assert ended.value.exit_code == 4
 
 
 def test_no_schedule_with_more_room_leaves_the_compilers_words(play: Callable[..., Builds]) -> None:

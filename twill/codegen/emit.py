@@ -84,8 +84,9 @@ def emit(
     schedule with more registers free than the last one, which the compiler refused, or with more shared memory free
     than the last one, whose rings did not fit. over: whether the time for all of it is.
 
-    Errors: ScheduleMismatch, UnsupportedInKernel, SharedMemoryFull from lowering; WarpProgramBroken,
-    UnknownProblem from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected from compiling.
+    Errors: ScheduleMismatch, UnsupportedInKernel, SharedMemoryFull from lowering; WarpProgramBroken, UnknownProblem,
+    and BudgetExhausted when the time is over, from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected
+    from compiling.
     """
     on_step("lowering")
     refused: list[WarpProgram] = []
@@ -101,7 +102,7 @@ def emit(
         if refused:
             on_step(f"again with {candidate.asked}")
         refused.append(made)  # unless it is taken
-        return _emitted(made, specialization, scheduled, machine, on_step)
+        return _emitted(made, specialization, scheduled, machine, on_step, over)
 
     def notify(became: Attempt) -> None:
         record(became)
@@ -124,6 +125,7 @@ def _emitted(
     schedule: Schedule,
     machine: Machine,
     on_step: Callable[[str], None],
+    over: Callable[[], bool],
 ) -> Emission:
     """A warp program, compiled and checked: a build is refused far more often than a program is wrong, and takes less
     time than the abstract machine where a kernel has many sizes."""
@@ -132,7 +134,7 @@ def _emitted(
     on_step("printing and compiling")
     built = build_kernel(warp_program, specialization, schedule, machine)
     on_step("running on the abstract machine")
-    violations = verify(warp_program, problem_of(specialization))
+    violations = verify(warp_program, problem_of(specialization), over=over)
     if violations:
         raise exc.WarpProgramBroken(
             program.kernel, [v.describe() for v in violations], file=program.file, line=violations[0].line

@@ -33,6 +33,7 @@ from twill.codegen.verify.abstract.rounding import narrowed_for_mmas, run_shaken
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract.violation import RULES, Findings, Violation
 from twill.codegen.warp.program import Stmt, WarpProgram
+from twill.exc import BudgetExhausted
 from twill.kernel.problem import ProblemTable
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
@@ -45,6 +46,12 @@ __all__ = ["RULES", "CheckedLaunch", "Trace", "Trial", "Violation", "run", "tria
 
 CTAS = 2  # among which fetched instances are dealt in several ways
 ENOUGH = 20  # violations after which a run is not continued
+Over = Callable[[], bool]  # whether the time is over
+
+
+def in_time() -> bool:
+    """Of what may take as long as it does."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -187,16 +194,18 @@ class Trial:
         return self.references[0].expected
 
 
-def trials(program: WarpProgram, problem: ProblemTable | None = None, thorough: bool = False) -> tuple[Trial, ...]:
+def trials(
+    program: WarpProgram, problem: ProblemTable | None = None, thorough: bool = False, over: Over = in_time
+) -> tuple[Trial, ...]:
     """Launches at sizes made up for the program: see `twill.codegen.verify.abstract.inputs`.
 
     problem: the sizes that make sense (default: what the sidecar says, else they are derived from the program).
-    thorough: many more launches. Raises `UnknownProblem` if no launch could be made up.
+    thorough: many more launches. over: as for `verify`. Raises `UnknownProblem` if no launch could be made up.
     """
     given = launches(program, problem, thorough)
     made = next((made for launched, made in _tried if launched is given), None)
     if made is None:
-        made = tuple(_trials(program.program, given))
+        made = tuple(_trials(program.program, given, over))
         _tried.append((given, made))
     return made
 
@@ -205,11 +214,12 @@ _tried = deque[tuple[tuple[CheckedLaunch, ...], tuple[Trial, ...]]](maxlen=REMEM
 """Trials by their launches, which are the same for programs of which the same is wanted."""
 
 
-def _trials(tile: TileProgram, given: Sequence[CheckedLaunch]) -> list[Trial]:
+def _trials(tile: TileProgram, given: Sequence[CheckedLaunch], over: Over) -> list[Trial]:
     written = tile.original or tile
     narrowed, in_parts = narrowed_for_mmas(written), precisions(tile)
     made = []
     for launch in given:
+        _refuse_late(tile, over)
         if launch.derived and not independent(written, launch):
             launch = alone(launch)
         launch, found = _in_range(launch, lambda one: _reference(written, one, narrowed, in_parts))
@@ -323,18 +333,20 @@ def alone(launch: CheckedLaunch) -> CheckedLaunch:
 
 
 def verify(
-    program: WarpProgram, problem: ProblemTable | None = None, given: Sequence[Trial] = (), enough: int = ENOUGH
-) -> tuple[Violation, ...]:
+    program: WarpProgram, problem: ProblemTable | None = None, given: Sequence[Trial] = (), enough: int = ENOUGH,
+    over: Over = in_time,
+) -> tuple[Violation, ...]:  # fmt: skip
     """Every broken rule, in the order in which they are found; () if the program is right.
 
     problem, and what is raised: as for `trials`. given: trials instead of made-up ones. enough: violations after which
-    the search ends.
+    the search ends. over: whether the time for it is, asked in front of every launch: then BudgetExhausted.
     """
     found = dict.fromkeys(static_violations(program))
     if len(found) >= enough:
         return tuple(found)
-    given = given or trials(program, problem)
+    given = given or trials(program, problem, over=over)
     for trial in given:
+        _refuse_late(program.program, over)
         _found_by(found, program, trial, trial.launch.ctas, "in turn", enough)
         if len(found) >= enough:
             return tuple(found)
@@ -342,8 +354,15 @@ def verify(
         several = [trial for trial in given if math.prod(trial.launch.grid) > CTAS]
         ways = WAYS + (ANY_ORDER if program.cancels else ())
         for way, trial in zip(ways, itertools.cycle(several), strict=False):
+            _refuse_late(program.program, over)
             _found_by(found, program, trial, CTAS, way, enough)
     return tuple(found)
+
+
+def _refuse_late(tile: TileProgram, over: Over) -> None:
+    """A program that was not run at every launch is not known to be right."""
+    if over():
+        raise BudgetExhausted(f"the time for emitting {tile.kernel} ended while it was run on the abstract machine")
 
 
 def _found_by(
