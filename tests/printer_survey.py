@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from math import prod
 from multiprocessing import get_context
 from pathlib import Path
@@ -181,6 +181,7 @@ def examined(given: Case, made: Printed, text: str) -> tuple[str, str] | None:
     return "", ""
 
 
+@lru_cache(maxsize=4)
 def translated(text: str) -> str:
     """CUDA to PTX. Errors: CudaRejected."""
     options = [f"--gpu-architecture={machine().architecture.replace('sm', 'compute')}", "-std=c++17", "-lineinfo"]

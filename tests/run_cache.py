@@ -51,11 +51,15 @@ def once(name: str, make: Callable[[], T]) -> T:
 
 
 def share_modules() -> None:
-    """Triton's module of a kernel of the repository, whose files stay as they are, is made once."""
+    """Triton's module of a kernel of the repository, whose files stay as they are, is made once, and so is its hash of
+    itself, half a gigabyte, which it wants before it compiles anything."""
+    from triton.runtime import cache
+
     from twill.kernel import ttir
     from twill.tile.translate import translate
 
-    compile_kernel = ttir.ttir
+    compile_kernel, hash_triton = ttir.ttir, cache.triton_key
+    cache.triton_key = lambda: once("triton-key", hash_triton)
 
     def shared(spec: Specialization) -> str:
         path = Path(spec.file).resolve()
