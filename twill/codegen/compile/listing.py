@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from twill.codegen.compile.flow_loops import natural_loops
 from twill.codegen.print.cuda import compiled
@@ -114,6 +114,7 @@ _PTX_LABEL = re.compile(r"\s*([$\w]+):\s*$")
 _PTX_ENTRY = re.compile(r"\s*(@!?%?\w+\s+)?([a-z][\w.:]*)(?:\s+([^;]*))?;")
 _PTX_BRANCH = re.compile(r"\s*(?:@!?%?\w+\s+)?bra(?:\.uni)?\s+([$\w]+);")
 _PTX_STOPS = re.compile(r"(?:bra|brx|ret|exit)\b")
+_NO_INSTRUCTION = frozenset({"", "//", "{", "}", ")"})  # what other lines begin with
 
 
 def read_ptx(text: str) -> tuple[Listing, ...]:
@@ -124,16 +125,17 @@ def read_ptx(text: str) -> tuple[Listing, ...]:
 def _ptx_events(text: str) -> Iterator[tuple[str, int, tuple[str, ...]]]:
     names = {number: name for number, name in re.findall(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', text, re.MULTILINE)}
     labels = _scoped_labels(text)
-    for number, line in enumerate(text.splitlines(), 1):
-        if found := _ENTRY.match(line):
-            yield "function", number, (found.group(1),)
-        elif found := _LOC.match(line):
-            file, at = (found.group(3), found.group(4)) if found.group(3) else (found.group(1), found.group(2))
-            if at != "0":  # the compiler's own code
-                yield "place", number, (names.get(file, ""), at)
-        elif _PTX_LABEL.match(line):
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
+        if line.startswith("."):
+            if found := _LOC.match(line):
+                file, at = (found.group(3), found.group(4)) if found.group(3) else (found.group(1), found.group(2))
+                if at != "0":  # the compiler's own code
+                    yield "place", number, (names.get(file, ""), at)
+            elif found := _ENTRY.match(line):
+                yield "function", number, (found.group(1),)
+        elif line.endswith(":") and _PTX_LABEL.match(line):
             yield "label", number, (labels[number],)
-        elif found := _PTX_ENTRY.match(line):
+        elif line[:2] not in _NO_INSTRUCTION and (found := _PTX_ENTRY.match(line)):
             predicate, opcode, operands = found.group(1), found.group(2), (found.group(3) or "").strip()
             stops = not predicate and bool(_PTX_STOPS.match(opcode))
             yield "entry", number, (opcode, operands, labels.get(number, ""), "stops" * stops)
@@ -141,23 +143,22 @@ def _ptx_events(text: str) -> Iterator[tuple[str, int, tuple[str, ...]]]:
 
 def _scoped_labels(text: str) -> dict[int, str]:
     """Line -> the label that it defines or branches to, made unique: braces of inline PTX are scopes of their own."""
-    lines = [line.strip() for line in text.splitlines()]
     scopes: list[int] = []
-    inside: dict[int, tuple[int, ...]] = {}
+    branches: list[tuple[int, str, tuple[int, ...]]] = []
     defined: dict[tuple[str, int], str] = {}
     out: dict[int, str] = {}
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(map(str.strip, text.splitlines()), 1):
         if line.startswith("{") and "}" not in line:
             scopes.append(number)
         elif line.startswith("}") and scopes:
             scopes.pop()
-        inside[number] = tuple(reversed(scopes))
-        if found := _PTX_LABEL.match(line):
+        if line.endswith(":") and (found := _PTX_LABEL.match(line)):
             out[number] = defined[found.group(1), scopes[-1] if scopes else 0] = f"{found.group(1)}@{number}"
-    for number, line in enumerate(lines, 1):
-        if found := _PTX_BRANCH.match(line):
-            known = (defined.get((found.group(1), scope)) for scope in inside[number])
-            out[number] = next((label for label in known if label), "")
+        elif "bra" in line and (found := _PTX_BRANCH.match(line)):
+            branches.append((number, found.group(1), tuple(reversed(scopes))))
+    for number, target, inside in branches:
+        known = (defined.get((target, scope)) for scope in inside)
+        out[number] = next((label for label in known if label), "")
     return out
 
 
@@ -166,9 +167,10 @@ def _scoped_labels(text: str) -> dict[int, str]:
 
 @dataclass
 class _Raw:
-    """A function being read: entries with the label they jump to, and where labels point."""
+    """A function being read: of each entry opcode, operands, place, line, the label that it jumps to, and whether the
+    next one may follow; and where labels point."""
 
-    entries: list[tuple[ListedInstruction, str]]
+    entries: list[tuple[str, str, SourceLine | None, int, str, bool]]
     labels: dict[str, int]
 
 
@@ -187,11 +189,14 @@ def _split(events: Iterator[tuple[str, int, tuple[str, ...]]]) -> dict[str, _Raw
         elif kind == "label":
             current.labels[values[0]] = len(current.entries)
         else:
-            entry = ListedInstruction(values[0], values[1], place, number, falls_through=not values[3])
-            current.entries.append((entry, values[2]))
+            current.entries.append((values[0], values[1], place, number, values[2], not values[3]))
     return functions
 
 
 def _resolved(name: str, raw: _Raw) -> Listing:
     """Labels replaced by the entries they stand before."""
-    return Listing(name, tuple(replace(entry, jump=raw.labels.get(label, -1)) for entry, label in raw.entries))
+    entries = (
+        ListedInstruction(opcode, operands, place, line, raw.labels.get(label, -1), follows)
+        for opcode, operands, place, line, label, follows in raw.entries
+    )
+    return Listing(name, tuple(entries))
