@@ -25,17 +25,21 @@ from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lowering import lower_candidate
 from twill.codegen.manifest import make_manifest
 from twill.codegen.print.cuda.printer import Printed, print_cuda
+from twill.codegen.print.cuda.shared import buffers_end, tensor_barriers
 from twill.codegen.print.launcher import launcher
 from twill.codegen.rereads import rereads
 from twill.codegen.room import Roomier, never
 from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.verify.thread_orders import BarrierPlaces, misordered
+from twill.codegen.warp.parameters import partial_sums
 from twill.codegen.warp.program import WarpProgram
 from twill.codegen.warp.text import text
 from twill.graph.build import Wired
 from twill.kernel.specialization import Specialization, problem_of
 from twill.machine.description import Machine
 from twill.manifest.document import CUBIN, MANIFEST, Manifest
+from twill.ptx.parse import parse
 from twill.schedule.document import Schedule
 
 
@@ -86,7 +90,7 @@ def emit(
 
     Errors: ScheduleMismatch, UnsupportedInKernel, SharedMemoryFull from lowering; WarpProgramBroken, UnknownProblem,
     and BudgetExhausted when the time is over, from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected
-    from compiling.
+    from compiling, CodeBroken of what was compiled.
     """
     on_step("lowering")
     refused: list[WarpProgram] = []
@@ -127,12 +131,13 @@ def _emitted(
     on_step: Callable[[str], None],
     over: Callable[[], bool],
 ) -> Emission:
-    """A warp program, compiled and checked: a build is refused far more often than a program is wrong, and takes less
-    time than the abstract machine where a kernel has many sizes."""
+    """A warp program, compiled and checked, and its PTX with it: a build is refused far more often than a program is
+    wrong, and takes less time than the abstract machine where a kernel has many sizes."""
     program = warp_program.program
     refuse_crowded(warp_program)
     on_step("printing and compiling")
     built = build_kernel(warp_program, specialization, schedule, machine)
+    refuse_misordered(built)
     on_step("running on the abstract machine")
     violations = verify(warp_program, problem_of(specialization), over=over)
     if violations:
@@ -153,6 +158,20 @@ def refuse_crowded(warp_program: WarpProgram) -> None:
                 "spill", said, None,
                 file=warp_program.program.file, line=line, hint="smaller tiles",
             )  # fmt: skip
+
+
+def refuse_misordered(built: Emission) -> None:
+    """Raises CodeBroken where the PTX lacks what orders threads beside the statements of its warp program
+    (`twill.codegen.verify.thread_orders`)."""
+    program = built.program
+    tensor = any(buffer.tensor for buffer in program.buffers)
+    if not tensor and next(partial_sums(program), None) is None:
+        return
+    places = BarrierPlaces(tensor_barriers(program), buffers_end(program))
+    violations = misordered(parse(built.build.ptx).function(built.printed.function), places)
+    if violations:
+        tile = program.program
+        raise exc.CodeBroken(tile.kernel, [one.describe() for one in violations], file=tile.file)
 
 
 def build_kernel(

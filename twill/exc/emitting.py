@@ -72,16 +72,23 @@ class WarpProgramBroken(TwillError):
     """The abstract machine found a lowered kernel wrong; it is not emitted. The mistake is Twill's own."""
 
     exit_code = 5
+    what = "the warp program"
 
     def __init__(self, kernel: str, violations: list[str], *, file: str = "", line: int = 0) -> None:
         more = f"\n  and {len(violations) - 5} more" if len(violations) > 5 else ""
         listed = "".join(f"\n  {violation}" for violation in violations[:5])
         super().__init__(
-            f"the warp program made for {kernel} is wrong and was not emitted:{listed}{more}",
+            f"{self.what} made for {kernel} is wrong and was not emitted:{listed}{more}",
             file=file,
             line=line,
             hint="another schedule (--blocks, --pin); and please report it with the kernel file",
         )
+
+
+class CodeBroken(WarpProgramBroken):
+    """The PTX of a lowered kernel lacks fences or waits that its warp program takes for granted."""
+
+    what = "the PTX"
 
 
 # From schedule to warp program (twill.codegen).

@@ -38,6 +38,7 @@ from twill.kernel.problem import ProblemTable
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conflicts import conflicts
+from twill.tile.interpret.partial_sums import Foreseen, Parts
 from twill.tile.interpret.sequential import run as run_sequentially
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.precision import INSTEAD, changed_mmas
@@ -45,6 +46,7 @@ from twill.tile.rewrite.precision import INSTEAD, changed_mmas
 __all__ = ["RULES", "CheckedLaunch", "Trace", "Trial", "Violation", "run", "trials", "verify"]
 
 CTAS = 2  # among which fetched instances are dealt in several ways
+SLOT_BITS = 3  # that tell the sums of one instance apart
 ENOUGH = 20  # violations after which a run is not continued
 Over = Callable[[], bool]  # whether the time is over
 
@@ -56,11 +58,13 @@ def in_time() -> bool:
 
 @dataclass(frozen=True)
 class Trace:
-    """What a run did: the tensors as they are after it, what it broke, and statements executed."""
+    """What a run did: the tensors as they are after it, what it broke, and statements executed. parts: what met in sums
+    of several program instances."""
 
     arrays: Mapping[str, Array]
     violations: tuple[Violation, ...]
     steps: int
+    parts: Parts
 
 
 def run(
@@ -70,17 +74,19 @@ def run(
     enough: int = ENOUGH,
     watch: Callable[[Actor, Stmt], None] | None = None,
     way: Way = "in turn",
+    foreseen: Foreseen | None = None,
 ) -> Trace:
     """The launch on that many persistent CTAs (or clusters), one after the other, on copies of the launch's arrays.
 
     enough: violations after which it ends. watch: is told of every statement before it is executed. way: in which
-    instances that CTAs fetch are dealt to them.
+    instances that CTAs fetch are dealt to them. foreseen: the parts of another run, with which other instances are the
+    last to come to each sum.
     """
     findings = Findings()
     arrays = {name: array.copy() for name, array in launch.arrays.items()}
     rows, columns, layers = (*launch.grid, 1, 1, 1)[:3]
     grid = (rows, columns, layers)
-    dynamic, steps, tensors = program.instance_ring is not None, 0, GlobalTensors.of(arrays, program.program)
+    dynamic, steps, tensors = program.instance_ring is not None, 0, GlobalTensors.of(arrays, program.program, foreseen)
     for number, places in enumerate(assignments(math.prod(grid), ctas, way)):
         if dynamic and not places:
             continue  # no more CTAs are launched than there are instances
@@ -89,7 +95,7 @@ def run(
             steps += _run_cluster(machines, enough)
     for text in tensors.sums.left():
         findings.add("parts", text)
-    return Trace(arrays, findings.all(), steps)
+    return Trace(arrays, findings.all(), steps, tensors.sums.came)
 
 
 def _run_cluster(machines: Sequence[CtaState], enough: int) -> int:
@@ -345,9 +351,9 @@ def verify(
     if len(found) >= enough:
         return tuple(found)
     given = given or trials(program, problem, over=over)
-    for trial in given:
+    for number, trial in enumerate(given):
         _refuse_late(program.program, over)
-        _found_by(found, program, trial, trial.launch.ctas, "in turn", enough)
+        _found_by(found, program, trial, trial.launch.ctas, "in turn", enough, number % SLOT_BITS)
         if len(found) >= enough:
             return tuple(found)
     if program.instance_ring is not None:
@@ -366,12 +372,16 @@ def _refuse_late(tile: TileProgram, over: Over) -> None:
 
 
 def _found_by(
-    found: dict[Violation, None], program: WarpProgram, trial: Trial, ctas: int, way: Way, enough: int
-) -> None:
-    """Adds what a run breaks."""
-    trace = run(program, trial.launch, ctas, enough, way=way)
+    found: dict[Violation, None], program: WarpProgram, trial: Trial, ctas: int, way: Way, enough: int, bit: int = 0,
+    foreseen: Foreseen | None = None,
+) -> None:  # fmt: skip
+    """Adds what a run breaks; where instances have parts of sums, one besides in which others come last, by a bit of
+    the sums' slots."""
+    trace = run(program, trial.launch, ctas, enough, way=way, foreseen=foreseen)
     found.update(dict.fromkeys(trace.violations))
     if not any(violation.rule in ("deadlock", "failed", "bounds") for violation in trace.violations):
         wrong = [one for ref in trial.references for one in compare(program.program, trial.launch, trace.arrays, ref)]
         if wrong and defined(program.program, trial.launch):
             found.update(dict.fromkeys(wrong))
+    if not trace.violations and foreseen is None and any(part for _, part in trace.parts):
+        _found_by(found, program, trial, ctas, way, enough, foreseen=Foreseen(trace.parts, bit))

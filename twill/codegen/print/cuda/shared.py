@@ -46,6 +46,15 @@ def barriers_at(program: WarpProgram) -> tuple[tuple[int, int], ...]:
     return tuple(found)
 
 
+def tensor_barriers(program: WarpProgram) -> tuple[range, ...]:
+    """Bytes of the barriers, full and empty, of each ring that has tiles in tensor memory."""
+    return tuple(
+        range(full, empty + ring.depth * BARRIER_BYTES)
+        for ring, (full, empty) in zip(program.arefs, barriers_at(program), strict=True)
+        if any(program.buffers[number].tensor for number in ring.buffers)
+    )
+
+
 def buffers_end(program: WarpProgram) -> int:
     """Bytes from the start of shared memory to the end of all buffers."""
     return max((b.offset + b.slots * b.bytes for b in program.buffers if not b.tensor), default=0)

@@ -175,6 +175,12 @@ class Actor:
         ring, slot, phase, _ = self.place(stmt.cursor)
         get = isinstance(stmt, Get)
         yield from self.wait_for(ring, slot, phase if get else phase - 1, "Get" if get else "Acquire")
+        if self.in_tensor_memory(ring):
+            self.clock.tensor_after()
+
+    def in_tensor_memory(self, ring: RingState) -> bool:
+        """Whether a ring has tiles in tensor memory: its waits and arrivals have fences then."""
+        return any(self.machine.program.buffers[number].tensor for number in ring.aref.buffers)
 
     def wait_for(self, ring: RingState, slot: int, wanted: int, verb: str) -> Iterator[Waiting]:
         """Wait for a phase of the full barrier of a slot, or (Acquire) of the empty one."""
@@ -230,6 +236,8 @@ class Actor:
         ring, slot, phase, _ = self.place(cursor)
         if behind:
             self.multiplies.commit()
+        elif self.in_tensor_memory(ring):
+            self.clock.tensor_before()
         if at is not None:
             self.reach(at, f"{'Publish' if full else 'Consumed'} of slot {slot} of ring `{ring.aref.name}`", behind)
             ring = at.rings[ring.aref.id]
@@ -356,7 +364,8 @@ class Actor:
     def touch(self, ref: SlotRef, access: SlotAccess, clock: Clock, at: CtaState | None = None) -> int:
         """Note an access of shared memory (of another CTA: `at`); the slot."""
         slot = self.slot(ref)
-        (at or self.machine).shared.access(ref, slot, access, clock, self.role, self.machine.roles)
+        knows = (clock, self.clock.after)
+        (at or self.machine).shared.access(ref, slot, access, knows, self.role, self.machine.roles)
         return slot
 
     def _element(self, fragment: int) -> Scalar:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from twill.codegen.verify.abstract.free_indices import ALIGNMENT, free_indices
 from twill.codegen.verify.abstract.order import Clock, Region, SlotAccess, SlotAccesses, overlap
 from twill.codegen.verify.abstract.scalars import EvaluationScope, integer
 from twill.codegen.verify.abstract.tensor_memory import TensorTiles
@@ -15,10 +16,10 @@ from twill.graph.work import BITS as WIDTHS
 from twill.tile.interpret.arithmetic import HELD, Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.elements import Elements, gather, scatter, seen_as, window
-from twill.tile.interpret.partial_sums import PartialSums
+from twill.tile.interpret.partial_sums import Foreseen, PartialSums
 from twill.tile.program import TileProgram
 
-ALIGNMENT = 16  # bytes of an innermost index of a tensor map
+Knows = tuple[Clock, Clock]
 BITS = {**WIDTHS, "i1": 8}  # of an element in memory
 
 
@@ -75,15 +76,17 @@ class SharedTiles:
         return (access for access in found if overlap(access.region, region))
 
     def access(
-        self, ref: SlotRef, slot: int, access: SlotAccess, clock: Clock, role: str, roles: Mapping[int, str]
+        self, ref: SlotRef, slot: int, access: SlotAccess, knows: Knows, role: str, roles: Mapping[int, str]
     ) -> None:
-        """Note an access by one who knows `clock`, and report what it collides with."""
+        """Note an access, and report what it collides with. knows: what who makes it knows, now and at its last fence
+        of tensor memory."""
         buffer = self.buffers[ref.buffer]
         if access.region[1] > math.prod(buffer.shape[:-1]) or access.region[3] > buffer.shape[-1]:
             self.findings.add("bounds", f"{access.what} is outside of the tile of `{buffer.name}`", access.line, role)
         if buffer.tensor:
             access = replace(access, region=self.tensor.region(buffer, slot, access.region))
-        for rule, earlier in self.places[ref.buffer, slot].enter(access, clock):
+        clock, after = knows
+        for rule, earlier in self.places[ref.buffer, slot].enter(access, clock, after if buffer.tensor else None):
             rule, text = explain(rule, earlier, access, f"slot {slot} of `{buffer.name}`", role, roles[earlier.group])
             self.findings.add(rule, text, access.line, role, roles[earlier.group])
 
@@ -97,6 +100,11 @@ def explain(rule: str, earlier: SlotAccess, access: SlotAccess, place: str, role
         return rule, (
             f"{head} through the {access.proxy} proxy after {then}: no ProxyFence of {other} stands between its writes "
             "and the barrier that orders the two"
+        )
+    if rule == "tensor-fence":
+        return rule, (
+            f"{head} after {then}: barriers order the two, but not the fences of tensor memory that belong to an "
+            "arrival and a wait for one of its rings"
         )
     match earlier.proxy, earlier.write:
         case "mma", False:
@@ -123,25 +131,25 @@ def joined(tensor_map: TensorMapSpec, axes: list[Axis], offset: int) -> list[int
 @dataclass
 class GlobalTensors:
     """Tensors by name, flat. sums: of a launch, that several program instances have parts of. stored: names of those
-    that the program stores to. promised: of those of descriptors, whose indices are the caller's to choose."""
+    that the program stores to. free: of descriptors whose indices are the caller's to choose (`free_indices`)."""
 
     tensors: Mapping[str, Array]
     sums: PartialSums = field(default_factory=PartialSums)
     stored: frozenset[str] = frozenset()
-    promised: frozenset[str] = frozenset()
+    free: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, tensors: Mapping[str, Array], program: TileProgram) -> GlobalTensors:
-        """Those of a launch of a program."""
+    def of(cls, tensors: Mapping[str, Array], program: TileProgram, foreseen: Foreseen | None = None) -> GlobalTensors:
+        """Those of a launch of a program. foreseen: see `PartialSums`."""
         stored = {op.access.base for op in program.ops() if op.access and op.kind in ("tile_store", "tile_reduce")}
-        promised = {a.name for a in program.arguments if a.type.element.startswith("desc")}
-        return cls(tensors, stored=frozenset(stored), promised=frozenset(promised))
+        sums = PartialSums(foreseen=foreseen)
+        return cls(tensors, sums, frozenset(stored), free_indices(program))
 
     def misplaced(self, tensor_map: TensorMapSpec, coordinates: Sequence[int]) -> str:
         """What is wrong with the place of a box; "" if nothing is. A tensor map that is read or written from an
         innermost index of other bytes ends the launch with an illegal instruction."""
         name, first = tensor_map.argument, coordinates[-1]
-        if name in self.promised or first * BITS[tensor_map.element] % (8 * ALIGNMENT) == 0:
+        if name in self.free or first * BITS[tensor_map.element] % (8 * ALIGNMENT) == 0:
             return ""
         return f"the innermost index {first} of a box of `{name}` is no multiple of {ALIGNMENT} bytes"
 

@@ -3,6 +3,7 @@
 A clock says for each kind of event how many of them have certainly happened before. Events of warp group g:
 
 - ("time", g): statements that its threads executed; ("fence", g): the last of them before its last proxy fence
+- ("before", g): the last of them before its last fence of tensor memory in front of an arrival
 - ("alone", g): waits of its elected thread that no other thread takes part in
 - ("mma", g): its groups of MMAs in order of Commit
 - ("read", g), ("bulk", g): its bulk store groups that have read shared memory, that are complete
@@ -12,6 +13,11 @@ A clock says for each kind of event how many of them have certainly happened bef
 
 The threads of a warp group know different things: a thread knows what it did itself; what all the others did, only
 after a barrier of theirs. `known` is what every thread of the group knows.
+
+Accesses of tensor memory by different threads need more than a barrier (PTX ISA, "tcgen05.fence"): a fence behind the
+first, in front of the arrival, and one behind the wait, in front of the second. An arrival behind MMAs has the first
+one. Waits for rings in tensor memory, and arrivals on them, have these fences (`Knowledge.tensor_after`,
+`tensor_before`); other statements have none.
 """
 
 from __future__ import annotations
@@ -32,7 +38,8 @@ def join(clock: Clock, other: Clock) -> None:
 
 @dataclass
 class Knowledge:
-    """What a warp group knows. own: each thread of itself. elected: the elected thread, besides.
+    """What a warp group knows. own: each thread of itself. elected: the elected thread, besides. after: what every
+    thread knew at its last fence of tensor memory behind a wait.
 
     single: the group is one thread, which knows all that the group does.
     """
@@ -42,6 +49,7 @@ class Knowledge:
     known: Clock = field(default_factory=dict)
     own: Clock = field(default_factory=dict)
     elected: Clock = field(default_factory=dict)
+    after: Clock = field(default_factory=dict)
 
     def tick(self) -> int:
         """The next statement; its time."""
@@ -52,6 +60,14 @@ class Knowledge:
     def fence(self) -> None:
         """A proxy fence of every thread."""
         self.own[("fence", self.group)] = self.own.get(("time", self.group), 0)
+
+    def tensor_before(self) -> None:
+        """`fence::before_thread_sync` of every thread."""
+        self.own[("before", self.group)] = self.own.get(("time", self.group), 0)
+
+    def tensor_after(self) -> None:
+        """`fence::after_thread_sync` of every thread."""
+        self.after = dict(self.collective())
 
     def released(self) -> Clock:
         """What a waiter knows after all warps of the group arrived."""
@@ -116,6 +132,12 @@ class SlotAccess:
         that are to be seen there, and reads that must be served before a copy overwrites what they read."""
         return self.proxy != "generic" or clock.get(("fence", self.group), 0) >= self.time
 
+    def before(self, after: Clock) -> bool:
+        """Whether an access of tensor memory comes before those of one who knew `after` at its last fence."""
+        if self.proxy == "tensor" and after.get(("before", self.group), 0) < self.time:
+            return False
+        return self.over(after)
+
 
 def overlap(one: Region, other: Region) -> bool:
     """Whether two regions have an element in common."""
@@ -133,8 +155,9 @@ class SlotAccesses:
 
     accesses: list[SlotAccess] = field(default_factory=list)
 
-    def enter(self, access: SlotAccess, clock: Clock) -> Iterator[tuple[str, SlotAccess]]:
-        """Note an access by one who knows `clock`. Yields (rule, earlier access) for each collision."""
+    def enter(self, access: SlotAccess, clock: Clock, after: Clock | None = None) -> Iterator[tuple[str, SlotAccess]]:
+        """Note an access by one who knows `clock`. Yields (rule, earlier access) for each collision. after: of tensor
+        memory, what it knew at its last fence."""
         retained: list[SlotAccess] = []
         for earlier in self.accesses:
             if not overlap(earlier.region, access.region):
@@ -153,6 +176,8 @@ class SlotAccesses:
                 yield "order", earlier
             elif access.proxy != "generic" and not earlier.fenced(clock):
                 yield "proxy-fence", earlier
+            elif after is not None and not earlier.before(after):
+                yield "tensor-fence", earlier
             if not (access.write and covers(access.region, earlier.region)):
                 retained.append(earlier)
         self.accesses = [*retained, access]
