@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from tests import blackwell, blackwell_attention, blackwell_kept, golden_schedules
 from tests.blackwell_attention import Attention
 from tests.golden_schedules import Example
 from twill.codegen.emission import Extracted
-from twill.codegen.emit import Emission
+from twill.codegen.emit import Emission, build_kernel
+from twill.codegen.lowering import lower
 from twill.codegen.warp.program import WarpProgram
 from twill.schedule.document import Schedule
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
 
 Sizes = Mapping[str, int]
 CUBLAS = "cuBLAS bf16 1108 to 1564"
@@ -173,4 +176,34 @@ OTHERS = (
         {"Z": 32, "H": 16, "T": 4096, "HEAD_V": 128}, 32 * 16 * 2 * 64 * CHUNK,
     ),
 )  # fmt: skip
+WINDOW = Example("examples/sliding_window_attention.py", "bf16")
+
+
+@cache
+def in_a_window() -> Schedule:
+    """A schedule by the heuristic: that of the joint solve takes minutes."""
+    options = SolveOptions(strategy="heuristic", fuse=False)
+    return solve(golden_schedules.kernel(WINDOW).graph, blackwell.machine(), options)
+
+
+@cache
+def lowered_window() -> WarpProgram:
+    """Its warp program."""
+    return lower(golden_schedules.kernel(WINDOW).program, in_a_window(), blackwell.machine())
+
+
+@cache
+def compiled_window() -> Emission:
+    """Compiled; neither checked nor executed."""
+    specialization = golden_schedules.kernel(WINDOW).specialization
+    return build_kernel(lowered_window(), specialization, in_a_window(), blackwell.machine())
+
+
+SURVEYED = (
+    Row(
+        "sliding_window_attention.py bf16", "128 x 128, D = 128", partial(golden_schedules.kernel, WINDOW),
+        in_a_window, lowered_window, compiled_window, {"Z": 1, "H": 1, "N_CTX": 384}, HEADS, 0.0, ctas=1,
+    ),
+)  # fmt: skip
+"""What seeded faults are made in beside the rows of the table (`tests.tool_survey`)."""
 ROWS = (*PRODUCTS, *PAIRS, *ATTENTION, *OTHERS)

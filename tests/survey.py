@@ -3,7 +3,7 @@
     python -m tests.survey lower PROGRAMS [EXAMPLE ...]            # lowers the kept schedules; needs the compiler
     python -m tests.survey lower PROGRAMS [EXAMPLE ...] --blackwell  # those of the B200; NAME_pair: of two CTAs
     python -m tests.survey corpus PROGRAMS OUTCOMES KEPT             # those of packages, see below
-    python -m tests.survey run PROGRAMS RECORD [--jobs N] [--seconds S] [--every N] [--kind CLASS] [--before RECORD]
+    python -m tests.survey run PROGRAMS RECORD ...                   # run and table: `tests.survey_command`
     python -m tests.survey table RECORD ...
 
 `corpus` reads what `twill coverage PACKAGE --emit 15 --keep KEPT --json > OUTCOMES` emitted: kernels as they were
@@ -11,28 +11,26 @@ specialized, and the warp programs that their schedules are lowered to.
 
 `run` needs NumPy alone. It writes a line for each fault to RECORD as soon as it is known, and begins with what the
 records before lack: first every fault on the abstract machine, then what was not found there (`tests.twin`).
---every: each Nth fault only. --kind: of these classes only. --seconds: when it is to end, done or not. `table` is that
-of docs/seeded-faults.md.
+`table` is that of docs/seeded-faults.md.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
-import os
 import pickle
 import re
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
 
 from tests.mutations import Mutant, mutants
+from tests.survey_command import append, commands, read, taken
 from tests.twin import Twin
 from twill.codegen.verify.abstract.wanted import wanted
 from twill.codegen.verify.abstract_machine import Trial, trials, verify
@@ -154,8 +152,7 @@ def run(
         STATE.trials[name] = given
         yield line
     STATE.faults = {name: list(mutants(program)) for name, program in programs.items()}
-    every_one = [(name, n) for name, made in STATE.faults.items() for n in range(0, len(made), every)]
-    every_one = [(name, n) for name, n in every_one if not kinds or STATE.faults[name][n].kind in kinds]
+    every_one = [(name, n) for name, made in STATE.faults.items() for n in taken(made, every, kinds)]
     doubtful = [fault for fault in every_one if verdicts.get(fault) == OPEN]
     for lines in by_processes(jobs, tried, chunks((fault for fault in every_one if fault not in verdicts), 4)):
         doubtful += [(line.example, line.number) for line in lines if line.verdict == OPEN]
@@ -267,50 +264,27 @@ def of_corpus(outcomes: Path, kept: Path) -> Programs:
     return made
 
 
-def read(paths: Iterable[Path]) -> list[Line]:
-    """The lines of records; a line that was not written to its end is left out."""
-    lines = [line for path in paths if path.is_file() for line in path.read_text(encoding="utf-8").splitlines()]
-    return [Line(**json.loads(line)) for line in lines if line.endswith("}")]
-
-
 def main(words: Sequence[str]) -> int:
     """See the module."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("lower")
-    one.add_argument("programs", type=Path)
-    one.add_argument("examples", nargs="*")
-    one.add_argument("--blackwell", action="store_true")
-    one = commands.add_parser("corpus")
-    one.add_argument("programs", type=Path)
-    one.add_argument("outcomes", type=Path)
-    one.add_argument("kept", type=Path)
-    one = commands.add_parser("run")
-    one.add_argument("programs", type=Path)
-    one.add_argument("record", type=Path)
-    one.add_argument("--jobs", type=int, default=os.cpu_count())
-    one.add_argument("--seconds", type=float, default=1e9)
-    one.add_argument("--every", type=int, default=1)
-    one.add_argument("--kind", action="append", default=[])
-    one.add_argument("--before", type=Path, action="append", default=[])
-    one = commands.add_parser("table")
-    one.add_argument("record", type=Path, nargs="+")
+    parser, mine = commands(__doc__, "corpus")
+    mine["lower"].add_argument("--blackwell", action="store_true")
+    corpus = mine["corpus"]
+    corpus.add_argument("programs", type=Path)
+    corpus.add_argument("outcomes", type=Path)
+    corpus.add_argument("kept", type=Path)
     given = parser.parse_args(words)
     if given.command == "lower":
         lower = lowered_for_blackwell if given.blackwell else lowered
-        given.programs.write_bytes(pickle.dumps(lower(given.examples)))
+        given.programs.write_bytes(pickle.dumps(lower(given.names)))
     elif given.command == "corpus":
         given.programs.write_bytes(pickle.dumps(of_corpus(given.outcomes, given.kept)))
     elif given.command == "run":
         programs = pickle.loads(given.programs.read_bytes())
-        before = read([*given.before, given.record])
-        with given.record.open("a", encoding="utf-8") as record:
-            for line in run(programs, before, given.jobs, given.seconds, given.every, given.kind):
-                record.write(json.dumps(asdict(line)) + "\n")
-                record.flush()
-        print("\n".join(rest(settled([*before, *read([given.record])]))))
+        before = read([*given.before, given.record], Line)
+        append(given.record, run(programs, before, given.jobs, given.seconds, given.every, given.kind))
+        print("\n".join(rest(settled([*before, *read([given.record], Line)]))))
     else:
-        lines = settled(read(given.record))
+        lines = settled(read(given.record, Line))
         print(table(lines), "", *rest(lines), sep="\n")
     return 0
 

@@ -1,34 +1,32 @@
 """Seeded faults of the B200's warp programs, per tool: the abstract machine, and the executor of PTX.
 
-    python -m tests.tool_survey lower CASES [ROW ...]                                # reads and lowers; needs Triton
-    python -m tests.tool_survey run CASES RECORD [--jobs N] [--seconds S] [--every N]
-    python -m tests.tool_survey table RECORD
+    python -m tests.tool_survey lower CASES [ROW ...]               # reads and lowers; needs Triton
+    python -m tests.tool_survey run CASES RECORD ... [--execute N]  # run and table: `tests.survey_command`
+    python -m tests.tool_survey table RECORD ...
 
 The faults are those of `tests.survey`. A faulty program runs on the abstract machine at the launches of every emission;
-then it is printed, compiled by NVRTC and ptxas, and its PTX is executed where rings come round (`tests.blackwell_rows`)
-and compared with the tile program. What no tool finds is harmless as far as two machines that share no code
-can tell: the executor orders every two accesses by clocks, whatever ran first, and delays what is asynchronous. With
---every, each Nth fault that the abstract machine finds is executed, and all those that it does not. A line is
-written to RECORD for each; a record is gone on with.
+then it is printed, compiled by NVRTC and ptxas (spills are accepted), and its PTX is executed where rings come round
+(`tests.blackwell_rows`) and compared with the tile program. What no tool finds is harmless as far as two machines that
+share no code can tell: the executor orders every two accesses by clocks, whatever ran first, and delays what is
+asynchronous. With --execute, each Nth fault that the abstract machine finds is executed, and all those that it does
+not (0: these alone). A line is written to RECORD for each; a record is gone on with, and the last line about a fault
+counts.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import pickle
 import signal
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from multiprocessing import get_context
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.mutations import Mutant, mutants
+from tests.survey import by_processes
+from tests.survey_command import append, commands, read, taken
 from twill import exc
 from twill.codegen.emit import build_kernel
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
@@ -40,7 +38,7 @@ from twill.schedule.document import Schedule
 from twill.trial import execute
 
 NOTHING, NOT_ASKED, LATE = "nothing", "not asked", "time"
-LIMIT = 120  # seconds of one execution
+LIMIT = 120  # seconds of CPU of one execution
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,7 @@ class State:
     cases: dict[str, Case] = field(default_factory=dict)
     trials: dict[str, tuple[Trial, ...]] = field(default_factory=dict)
     faults: dict[str, list[Mutant]] = field(default_factory=dict)
-    every: int = 1
+    execute: int = 1
     end: float = 0.0
 
 
@@ -94,10 +92,10 @@ def late(number: int, frame: Any) -> None:
 
 def executed(case: Case, program: WarpProgram) -> str:
     """What printing, compiling and executing say of a program that stands for that of a case."""
-    signal.signal(signal.SIGALRM, late)
-    signal.alarm(LIMIT)
+    signal.signal(signal.SIGVTALRM, late)
+    signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT)
     try:
-        made = build_kernel(program, case.specialization, case.schedule, case.machine)
+        made = build_kernel(program, case.specialization, case.schedule, case.machine, accept_slow=True)
         found = execute.verified(made.build.ptx, made.manifest, case.program, case.launch, case.ctas)
     except Late:
         return LATE
@@ -108,7 +106,7 @@ def executed(case: Case, program: WarpProgram) -> str:
     except Exception:  # a program that the printer was never meant to get
         return "printer"
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return found.findings[0].rule if found.findings else "values" if found.differences else NOTHING
 
 
@@ -120,7 +118,7 @@ def tried(fault: tuple[str, int]) -> Line | None:
     begin, case, mutant = time.process_time(), STATE.cases[name], STATE.faults[name][number]
     found = verify(mutant.program, given=STATE.trials[name], enough=1)
     machine = found[0].rule if found else NOTHING
-    asked = not found or number % STATE.every == 0
+    asked = not found or (STATE.execute and number % STATE.execute == 0)
     said = executed(case, mutant.program) if asked else NOT_ASKED
     place = mutant.place
     where = f"{mutant.text} {case.program.groups[place.group].role}: {str(place.stmt)[:160]}" if place else mutant.text
@@ -133,21 +131,28 @@ def prepared(name: str) -> tuple[str, tuple[Trial, ...], str]:
     return name, trials(case.program, problem_of(case.specialization)), executed(case, case.program)
 
 
-def run(cases: dict[str, Case], known: Iterable[Line], jobs: int, seconds: float, every: int) -> Iterator[Line]:
+def run(
+    cases: dict[str, Case], known: Iterable[Line], jobs: int, seconds: float, every: int, kinds: Sequence[str],
+    execute: int,
+) -> Iterator[Line]:  # fmt: skip
     """A line for each fault that is not known, those of all cases in turns."""
-    STATE.cases, STATE.every, STATE.end = cases, every, time.time() + seconds
+    STATE.cases, STATE.execute, STATE.end = cases, execute, time.time() + seconds
     STATE.faults = {name: list(mutants(case.program)) for name, case in cases.items()}
     done = {(line.case, line.number) for line in known}
-    with get_context("fork").Pool(jobs) as pool:
-        for name, given, said in pool.imap_unordered(prepared, cases):
-            STATE.trials[name] = given
-            if said != NOTHING:
-                raise ValueError(f"{name} is wrong as it is: {said}")
-    longest = max(map(len, STATE.faults.values()))
-    faults = [(name, n) for n in range(longest) for name, made in STATE.faults.items() if n < len(made)]
+    for name, given, said in by_processes(jobs, prepared, cases):
+        STATE.trials[name] = given
+        if said != NOTHING:
+            raise ValueError(f"{name} is wrong as it is: {said}")
+    asked = {name: taken(made, every, kinds) for name, made in STATE.faults.items()}
+    longest = max(map(len, asked.values()))
+    faults = [(name, numbers[n]) for n in range(longest) for name, numbers in asked.items() if n < len(numbers)]
     faults = sorted((fault for fault in faults if fault not in done), key=lambda fault: (fault[1] % 10, fault[1]))
-    with get_context("fork").Pool(jobs) as pool:
-        yield from (line for line in pool.imap_unordered(tried, faults) if line is not None)
+    yield from (line for line in by_processes(jobs, tried, faults) if line is not None)
+
+
+def settled(lines: Iterable[Line]) -> list[Line]:
+    """The last word on each fault."""
+    return [*{(line.case, line.number): line for line in lines}.values()]
 
 
 # ---------------------------------------------------------------- tables
@@ -174,7 +179,7 @@ def table(lines: Sequence[Line]) -> str:
     return "\n".join(rows)
 
 
-def kinds(lines: Sequence[Line]) -> str:
+def classes(lines: Sequence[Line]) -> str:
     """A row for each class of faults."""
     rows = ["| class | faults | abstract machine | executor, of those executed | harmless for both |",
             "| --- | ---: | --- | --- | ---: |"]  # fmt: skip
@@ -188,56 +193,39 @@ def kinds(lines: Sequence[Line]) -> str:
     return "\n".join(rows)
 
 
-def read(record: Path) -> list[Line]:
-    """The lines of a record, but one that was not written to its end."""
-    lines = record.read_text(encoding="utf-8").splitlines() if record.is_file() else []
-    return [Line(**json.loads(line)) for line in lines if line.endswith("}")]
-
-
 # ---------------------------------------------------------------- the command
 
 
 def lowered(names: Sequence[str]) -> dict[str, Case]:
-    """The rows of `tests.blackwell_rows`."""
+    """The rows of `tests.blackwell_rows`, and what is surveyed beside them."""
     from tests.blackwell import machine
-    from tests.blackwell_rows import ROWS
+    from tests.blackwell_rows import ROWS, SURVEYED
     from tests.blackwell_table import given
 
     return {
         row.name: Case(row.lowered(), row.kernel().specialization, row.schedule(), machine(),
                        given(row, row.executed), row.ctas)
-        for row in ROWS
+        for row in (*ROWS, *SURVEYED)
         if not names or row.name in names
     }  # fmt: skip
 
 
 def main(words: Sequence[str]) -> int:
     """See the top of this file."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(dest="command", required=True)
-    one = commands.add_parser("lower")
-    one.add_argument("cases", type=Path)
-    one.add_argument("rows", nargs="*")
-    one = commands.add_parser("run")
-    one.add_argument("cases", type=Path)
-    one.add_argument("record", type=Path)
-    one.add_argument("--jobs", type=int, default=os.cpu_count())
-    one.add_argument("--seconds", type=float, default=1e9)
-    one.add_argument("--every", type=int, default=1)
-    one = commands.add_parser("table")
-    one.add_argument("record", type=Path)
+    parser, mine = commands(__doc__)
+    mine["run"].add_argument("--execute", type=int, default=1)
     given = parser.parse_args(words)
     if given.command == "lower":
-        given.cases.write_bytes(pickle.dumps(lowered(given.rows)))
+        given.programs.write_bytes(pickle.dumps(lowered(given.names)))
         return 0
+    records = given.record
     if given.command == "run":
-        cases = pickle.loads(given.cases.read_bytes())
-        with given.record.open("a", encoding="utf-8") as record:
-            for line in run(cases, read(given.record), given.jobs, given.seconds, given.every):
-                record.write(json.dumps(asdict(line)) + "\n")
-                record.flush()
-    lines = read(given.record)
-    print(table(lines), "", kinds(lines), sep="\n")
+        cases, before = pickle.loads(given.programs.read_bytes()), read([*given.before, given.record], Line)
+        taking = (given.every, given.kind, given.execute)
+        append(given.record, run(cases, before, given.jobs, given.seconds, *taking))
+        records = [*given.before, given.record]
+    lines = settled(read(records, Line))
+    print(table(lines), "", classes(lines), sep="\n")
     return 0
 
 

@@ -133,7 +133,7 @@ LINES = [
 
 def test_the_table_of_tools_counts_who_finds_what() -> None:
     assert "| gemm | 5 | 3 | 4 | 2 | 4 | 1 | 1 | 75.0 % |" in tool_survey.table(LINES)
-    assert "| dropped Get | 3 | order 1, phase 1 | order 1, values 1 | 0 |" in tool_survey.kinds(LINES)
+    assert "| dropped Get | 3 | order 1, phase 1 | order 1, values 1 | 0 |" in tool_survey.classes(LINES)
 
 
 def test_a_faulty_warp_program_is_printed_compiled_and_executed() -> None:
