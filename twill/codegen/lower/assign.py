@@ -200,7 +200,7 @@ def straight_groups(plan: LoweringPlan, task: Task) -> tuple[int, ...]:
         return (min(rooted),)
     if task.node.kind == "load":
         registers = {g for reader in plan.readers(task.place, slots=False) for g in reader.groups}
-        return tuple(sorted(registers))
+        return tuple(sorted(registers | begun_with(plan, task)))
     readers = [r for r in plan.readers(task.place) if r.place != task.place]
     needed = {g for reader in readers for g in reader.groups} | begun_with(plan, task)
     return tuple(sorted(needed)) or (plan.home_group(task.block),)

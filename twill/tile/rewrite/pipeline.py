@@ -15,6 +15,7 @@ from typing import Literal
 
 from twill.kernel.specialization import Specialization
 from twill.tile.program import Split, TileProgram
+from twill.tile.rewrite.carried_loads import copy_carried_loads
 from twill.tile.rewrite.computed_operands import transpose_computed
 from twill.tile.rewrite.conditional_rescale import rescale_conditionally
 from twill.tile.rewrite.loop_fusion import fuse_loops
@@ -77,6 +78,8 @@ PIPELINE = (
     Rewrite("predicated-masks", "loops that go on with one another are fused",
             "masks that only the first or last iterations need are computed in those alone",
             predicate_masks, lambda program, allowed: allowed.rewriting != "none"),
+    Rewrite("carried-loads", "accesses are resolved to tiles",
+            "no loop carries on a tile that it loads, but a copy of it", copy_carried_loads),
     Rewrite("scale-chunks", "views of any kind",
             "products with block scales read scales that are loaded in chunks as they are in memory", read_chunks),
     Rewrite("rearrangements", "views of any kind",
