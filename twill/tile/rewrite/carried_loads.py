@@ -9,7 +9,7 @@
         before = after
 
 What a loop loads lies in a ring, of which a slot is given back in the iteration that it is for. The value that is
-carried on becomes a copy: the loaded tile as the same bits, an operation of the warp group that reads it.
+carried on becomes a copy: a conversion to the type that it has, an operation of the warp group that reads it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import replace
 from twill.tile.program import Items, Loop, Op, TileProgram
 from twill.tile.rewrite.writer import OpWriter
 
-COPY = "cast"
+COPY = "cast"  # to the same type; a bitcast costs nothing, and would be a part of what reads it
 SEEN = ("broadcast", "expand_dims", "reshape", "transpose", "slice")  # the same elements in another shape
 
 
