@@ -7,11 +7,11 @@ executes those that no other test does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from tests import blackwell, blackwell_attention, blackwell_kept, golden_schedules
+from tests import blackwell, blackwell_attention, blackwell_kept, blackwell_multicast, golden_schedules
 from tests.blackwell_attention import Attention
 from tests.golden_schedules import Example
 from twill.codegen.emission import Extracted
@@ -106,6 +106,11 @@ def kept(one: Example, tile: str, executed: Sizes, large: Sizes, flops: float, p
         partial(blackwell_kept.lowered, one), partial(blackwell_kept.compiled, one),
         executed, large, flops, published, ctas=1, words=(one.file, "--spec", one.spec),
     )  # fmt: skip
+
+
+def spoken(row: Row) -> tuple[str, ...]:
+    """What `twill emit` is told of a row, without how many CTAs work together."""
+    return row.words[: row.words.index("--cluster")] if "--cluster" in row.words else row.words
 
 
 def of(stem: str, spec: str) -> Example:
@@ -206,4 +211,17 @@ SURVEYED = (
     ),
 )  # fmt: skip
 """What seeded faults are made in beside the rows of the table (`tests.tool_survey`)."""
-ROWS = (*PRODUCTS, *PAIRS, *ATTENTION, *OTHERS)
+MULTICAST = tuple(
+    replace(
+        row, name=f"{row.name}, multicast", lowered=partial(blackwell_multicast.lowered, row.kernel, row.schedule),
+        compiled=partial(blackwell_multicast.compiled, row.name, row.kernel, row.schedule), executed=sizes,
+        published="", cluster=2, ctas=2, reference=None, words=(*spoken(row), "--cluster", "2", "--no-pair"),
+    )
+    for row, sizes in (
+        (PRODUCTS[0], {"M": 272, "N": 144, "K": 528}),
+        (PRODUCTS[4], {"M": 272, "N": 144, "K": 592}),
+        (ATTENTION[0], {"Z": 1, "H": 1, "N_CTX": 384}),
+        (OTHERS[1], {"Z": 1, "H": 1, "N_CTX": 384}),
+    )
+)  # fmt: skip
+ROWS = (*PRODUCTS, *PAIRS, *ATTENTION, *OTHERS, *MULTICAST)

@@ -27,6 +27,7 @@ LONGEST = (
     "codegen/test_gluon.py",
     "codegen/targets/test_blackwell_scales.py",
     "codegen/test_rearrangements.py",
+    "codegen/targets/test_blackwell_multicast.py",
     "codegen/targets/test_blackwell_halves.py",
     "codegen/targets/test_blackwell_formats.py",
     "codegen/test_gluon_blackwell.py",

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.gpu.blackwell_steps import DYNAMIC, PAIR, STEPS, TILES, Step
+from tests.gpu.blackwell_steps import DYNAMIC, MULTICAST, PAIR, STEPS, TILES, Step
 
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 120.0  # of one step
@@ -34,13 +34,15 @@ def build(folder: Path) -> bool:
 
     done = True
     for name in sorted({step.kernel for step in STEPS} - {""}):
-        stem, spec = name.removesuffix(PAIR).removesuffix(DYNAMIC).partition("@")[0].split("-", 1)
-        cluster = 2 if name.endswith(PAIR) else 1
+        alone = name.removesuffix(PAIR).removesuffix(MULTICAST).removesuffix(DYNAMIC)
+        stem, spec = alone.partition("@")[0].split("-", 1)
+        pair = name.endswith(PAIR)
+        cluster = 2 if pair or name.endswith(MULTICAST) else 1
         order: Order = "dynamic" if name.endswith(DYNAMIC) else "chosen"
         file = next(f"{room}/{stem}.py" for room in ("examples", "tests") if (ROOT / room / f"{stem}.py").is_file())
         given = (file, spec, folder / name, folder / "schedules", "b200", 60.0, True, False)
         try:
-            said = emit_example(*given, cluster, order, *TILES.get(name, ((), ())))
+            said = emit_example(*given, cluster, order, *TILES.get(name, ((), ())), pair)
         except Exception as error:  # the rest goes on
             said, done = f"REFUSED {type(error).__name__}: {error}", False
         print(f"{name}: {said}", flush=True)

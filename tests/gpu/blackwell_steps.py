@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 PAIR = "-pair"  # behind the name of a kernel of two CTAs that multiply together
+MULTICAST = "-multicast"  # the same, of those that load together, and multiply each for itself
 DYNAMIC = "-dynamic"  # behind that of a kernel whose CTAs take over the places of others
 
 
@@ -25,9 +26,9 @@ TILES = {
 
 @dataclass(frozen=True)
 class Step:
-    """kernel: example and specialization, PAIR or DYNAMIC behind it; "" for none. sizes: of its launch. new: what no
-    step before relied on. look: where, if it fails. kind: `right`: equal to the reference, 100 launches with equal
-    bits; `placed`: every element where it belongs; `times`: beside PyTorch; `loads`: code only."""
+    """kernel: example and specialization, PAIR, MULTICAST or DYNAMIC behind it; "" for none. sizes: of its launch. new:
+    what no step before relied on. look: where, if it fails. kind: `right`: equal to the reference, 100 launches with
+    equal bits; `placed`: every element where it belongs; `times`: beside PyTorch; `loads`: code only."""
 
     name: str
     kernel: str
@@ -161,6 +162,15 @@ STEPS = (
         "scales of 256 rows of B in both CTAs, nvfp4", "the step before, and nvfp4 with 256 columns",
     ),
     Step(
+        "multicast", "gemm_bias_gelu-bf16-multicast", {"M": 272, "N": 144, "K": 592},
+        "halves of B that each CTA sends to both, slots that go back to both by one commit",
+        "no end: the mask of tensor_commit_multicast; half of the columns wrong: the sender of a box",
+    ),
+    Step(
+        "multicast of one tile", "gemm-bf16-multicast", {"M": 272, "N": 144, "K": 528},
+        "instances that want different tiles of B, each with a turn", "tiles of the second CTA alone: turns",
+    ),
+    Step(
         "scheduler", "gemm-bf16-dynamic", {"M": 4096, "N": 4096, "K": 128},
         "clusterlaunchcontrol: a launch has a CTA for each tile, and those that run take over the others",
         "tiles that are missing: where the answer lies, and its 16 bytes on the barrier; no end: the barrier's parity",
@@ -219,6 +229,14 @@ STEPS = (
     Step(
         "backward, causal", "attention_backward-causal", {"Z": 1, "H": 2, "N_CTX": 640},
         "unequal instances with reductions", "the first block of queries of an instance",
+    ),
+    Step(
+        "blocks of keys, multicast", "attention-full-multicast", {"Z": 1, "H": 2, "N_CTX": 640},
+        "K and V that two blocks of queries load together", "the steps `blocks of keys` and `multicast`",
+    ),
+    Step(
+        "backward, multicast", "attention_backward-full-multicast", {"Z": 1, "H": 2, "N_CTX": 640},
+        "Q and dO that two blocks of keys load together", "the steps `backward` and `multicast`",
     ),
     Step(
         "large", "gemm-bf16", {"M": 8192, "N": 8192, "K": 1024}, "all SMs, with many instances each",

@@ -45,9 +45,10 @@ def emit_example(
     order: Order = "chosen",
     sig: Sequence[str] = (),
     const: Sequence[str] = (),
+    pair: bool = False,
 ) -> str:
-    """Writes the kernel's directory; says what was made. cluster: CTAs that work together. order: of program instances.
-    sig, const: of other tiles than the sidecar's.
+    """Writes the kernel's directory; says what was made. cluster: CTAs that load together, or multiply together where
+    it is a pair. order: of program instances. sig, const: of other tiles than the sidecar's.
 
     Errors: those of the compiler."""
     machine = load_machine(machine_name)
@@ -56,12 +57,12 @@ def emit_example(
 
     def solved(graph: DependenceGraph, on: Machine) -> Schedule:
         """As an earlier build had it, or solved now."""
-        name = "-".join((Path(file).stem, spec, *const, on.name, on.digest()[:8]))
+        name = "-".join((Path(file).stem, spec, *const, *(["pair"] if pair else []), on.name, on.digest()[:8]))
         stored = schedules / f"{name}.json"
         if stored.is_file():
             return load_schedule(stored)
         try:
-            schedule = solve(graph, on, SolveOptions(budget=budget, fuse=False))
+            schedule = solve(graph, on, SolveOptions(budget=budget, fuse=False, cluster=2 if pair else 1))
         except exc.BudgetExhausted as ended:
             if not isinstance(ended.schedule, Schedule):
                 raise

@@ -195,7 +195,7 @@ def pairs_pay(kernel: Extracted, machine: Machine, alone: Namespace, paired: Nam
     from twill.graph.pairs import may_pair
     from twill.solve.regions import main_region
 
-    if alone.order == "dynamic" or not may_pair(main_region(kernel.graph), machine):
+    if alone.order == "dynamic" or alone.no_pair or not may_pair(main_region(kernel.graph), machine):
         return False
     return solved(kernel.graph, machine, paired).ii < solved(kernel.graph, machine, alone).ii
 

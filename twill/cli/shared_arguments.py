@@ -81,6 +81,8 @@ def emission(one: argparse.ArgumentParser) -> None:
     one.add_argument("--no-fp-fusion", action="store_true", help=text)
     text = "parts that the loop over K is split into, each a program instance of its own (the specialization's, or 1)"
     one.add_argument("--split", metavar="N", type=positive, help=text)
+    pairs = "the CTAs of a cluster load tiles together, and multiply each for itself (B200)"
+    one.add_argument("--no-pair", action="store_true", help=pairs)
     text = "program instances: every n-th to a CTA, or fetched one by one (dynamic tile scheduler)"
     text += " (default: fetched if their trip counts differ or CTAs share an SM)"
     one.add_argument("--order", choices=ORDERS, default="chosen", help=text)

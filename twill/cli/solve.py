@@ -166,7 +166,8 @@ def options_of(arguments: Namespace) -> SolveOptions:
     given = {name: getattr(arguments, name) for name in SOLVING}
     whole = arguments.whole_exponentials or getattr(arguments, "strict_math", False)
     whole = whole or getattr(arguments, "language", "cuda") == "gluon"  # which has functions of whole tiles
-    given |= {"whole_exponentials": whole, "cluster": arguments.cluster or 1}
+    paired = (arguments.cluster or 1) if not getattr(arguments, "no_pair", False) else 1
+    given |= {"whole_exponentials": whole, "cluster": paired}
     return SolveOptions(pins=tuple(arguments.pin), margin=not arguments.no_margin, **given)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from tests import blackwell, blackwell_attention, blackwell_table, sentry, tool_survey
 from tests.blackwell import GEMM
+from tests.blackwell_rows import MULTICAST as LOADED_TOGETHER
 from tests.blackwell_rows import ROWS, Row
 from tests.blackwell_table import Known, executed, table
 from tests.codegen.targets import (
@@ -23,7 +24,7 @@ from tests.codegen.targets import (
     test_blackwell_scales,
 )
 from tests.conftest import ROOT
-from tests.gpu.blackwell_steps import DYNAMIC, PAIR, STEPS, TILES
+from tests.gpu.blackwell_steps import DYNAMIC, MULTICAST, PAIR, STEPS, TILES
 
 pytestmark = pytest.mark.usefixtures("at_root")
 RESULTS = ROOT / "benchmarks" / "results" / "blackwell-2026-11-24.jsonl"
@@ -39,6 +40,7 @@ def elsewhere() -> Iterator[str]:
         if not example.file.startswith("examples/"):
             continue
         yield f"{example.file.removeprefix('examples/')} {example.spec}, pairs"
+    yield from (row.name for row in LOADED_TOGETHER)
     for one in test_blackwell_attention.KEYS:
         yield f"attention.py {one.spec}, {one.rows} rows"
 
@@ -61,9 +63,8 @@ def test_each_row_is_one_kernel_and_each_kernel_that_is_executed_has_a_row() -> 
 
 def on_a_board(row: Row) -> str:
     """What `tests.gpu.blackwell` calls the kernel of a row."""
-    name = (
-        row.name.replace(".py ", "-").replace(", pairs", PAIR).replace(", 128 rows", "").replace(", 256 rows", "@256")
-    )
+    name = row.name.replace(".py ", "-").replace(", pairs", PAIR).replace(", multicast", MULTICAST)
+    name = name.replace(", 128 rows", "").replace(", 256 rows", "@256")
     return f"{name}@32" if "d256" in name else name
 
 

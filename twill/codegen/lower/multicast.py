@@ -5,14 +5,19 @@ on that axis. Kernels that make their own order of tiles from one grid index hav
 them: these seldom change from one index to the next, so such a tile is shared where the two instances agree, which a
 load group finds out at their start. In both cases all loops around must have the same bounds in both instances.
 
+Where slots go back behind products (tensor memory), both CTAs must fill every slot of a shared ring together: an
+arrival of one CTA behind its products comes to both barriers, in no order with what the other one does with its own.
+There two instances that do not agree each have a turn, in which both CTAs work on it and one stores.
+
 An axis that the kernel does not ask for is none: its instances are the same. Of the others that one is taken along
 which most bytes of an iteration are shared, the first of equal ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from twill import exc
 from twill.codegen.lower.grouped_rasterization import size
@@ -21,6 +26,7 @@ from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.scalars import OUTSIDE, InlinedScalars
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId
+from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import NEIGHBOUR
 from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Loop
@@ -59,10 +65,13 @@ class Unlike:
 def sharing(plan: LoweringPlan) -> Sharing:
     """The axis and the tiles. Errors: UnsupportedInKernel if there is nothing to share along any axis."""
     found, reasons = [], []
+    turns = plan.tiles.target.has_tensor_memory
     for axis in asked_for(plan):
         same: dict[Place, Expr | None] = {}
         for task in copied(plan):
             agreed = agreement(plan, task, axis)
+            if turns and of_other_axes(agreed, axis):
+                agreed = Unlike("its address is another one for some of them")
             if isinstance(agreed, Unlike):
                 reasons.append(f"`{task.node.name or task.node.tensor}` along axis {axis}: {agreed.why}")
             else:
@@ -76,7 +85,25 @@ def sharing(plan: LoweringPlan) -> Sharing:
             file=plan.wired.program.file,
             hint="emit without --cluster",
         )
-    return best[1]
+    return in_turns(best[1]) if turns else best[1]
+
+
+def in_turns(found: Sharing) -> Sharing:
+    """The same with tiles that are always shared, since instances that do not agree each have a turn."""
+    return replace(found, same=dict.fromkeys(found.same), together=every(found.same.values()))
+
+
+def every(conditions: Iterable[Expr | None]) -> Expr | None:
+    """What holds where all of these hold; None: always."""
+    needed = list(dict.fromkeys(one for one in conditions if one is not None))
+    return reduce(lambda one, other: Apply("and", (one, other), "i1"), needed) if needed else None
+
+
+def of_other_axes(agreed: Expr | Unlike | None, axis: int) -> bool:
+    """Whether what two instances agree on depends on another axis of the grid than the one along which they lie."""
+    if agreed is None or isinstance(agreed, Unlike):
+        return False
+    return any(isinstance(node, ProgramId) and node.axis != axis for node in nodes(agreed))
 
 
 def asked_for(plan: LoweringPlan) -> list[int]:

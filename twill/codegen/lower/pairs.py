@@ -9,16 +9,24 @@ half the room in shared memory.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import reduce
 
 from twill import exc
 from twill.codegen.lower.block_scales import sources_of
-from twill.codegen.lower.multicast import CTAS, Sharing, Unlike, agreement, asked_for, depends, loops
+from twill.codegen.lower.multicast import (
+    CTAS,
+    Sharing,
+    Unlike,
+    agreement,
+    asked_for,
+    depends,
+    every,
+    loops,
+    of_other_axes,
+)
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.lower.tensor_use import TensorUse, use_of
-from twill.codegen.warp.expression import Apply, Expr, ProgramId
-from twill.codegen.warp.parameters import nodes
+from twill.codegen.warp.expression import Expr
 
 COLUMNS = 16  # of a half, at least and in steps: rows of a swizzle's pattern, columns of its narrowest panel
 
@@ -77,7 +85,7 @@ def differences(plan: LoweringPlan, products: list[Task], same: list[Place], axi
         agreed = agreement(plan, plan.tasks[place], axis)
         if isinstance(agreed, Unlike):
             yield f"{named(plan, place)} along axis {axis}: {agreed.why}"
-        elif any(isinstance(node, ProgramId) and node.axis != axis for node in nodes(agreed)):
+        elif of_other_axes(agreed, axis):
             yield f"{named(plan, place)} along axis {axis}: its address is another one for some of them"
     for task in products:
         bounds = [value for bound in loops(plan, task.region) for value in bound]
@@ -87,13 +95,8 @@ def differences(plan: LoweringPlan, products: list[Task], same: list[Place], axi
 
 def condition(plan: LoweringPlan, same: list[Place], axis: int) -> Expr | None:
     """What holds where neighbours multiply by the same tiles; None if they always do."""
-    found: dict[Expr, None] = {}
-    for place in same:
-        agreed = agreement(plan, plan.tasks[place], axis)
-        if agreed is not None and not isinstance(agreed, Unlike):
-            found[agreed] = None
-    every = list(found)
-    return reduce(lambda one, other: Apply("and", (one, other), "i1"), every) if every else None
+    agreed = (agreement(plan, plan.tasks[place], axis) for place in same)
+    return every(one for one in agreed if not isinstance(one, Unlike))
 
 
 def named(plan: LoweringPlan, place: Place) -> str:

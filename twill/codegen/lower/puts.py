@@ -120,7 +120,8 @@ class Puts:
     def unless_reused_across_tiles(self, filled: list[Stmt], task: Task, ring: Ring, cursor: int) -> list[Stmt]:
         """How a slot is filled with a tile that it may hold from program instances before."""
         found = tile_reuse(self.plan, self.rings.values(), task, ring)
-        if found is None:
+        turns = self.sharing is not None and self.sharing.together is not None  # an instance may be worked on twice
+        if found is None or turns:
             return filled
         key = (found.values, task.region, found.depth)
         if key not in self.reuse:

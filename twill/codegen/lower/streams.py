@@ -25,8 +25,8 @@ def streams(
     wired: Wired, schedule: Schedule, machine: Machine, candidate: LoweringCandidate, asked: Order, cluster: int
 ) -> Lowered | CandidateRefusal:
     """The streams of warp groups that do what the program of `wired` does, as `schedule` says. candidate: the choices
-    that the schedule leaves open. asked: the order of program instances. cluster: CTAs that load tiles, or multiply,
-    together.
+    that the schedule leaves open. asked: the order of program instances. cluster: CTAs that load tiles together, or
+    multiply together where the schedule is one of pairs.
 
     Raises ScheduleMismatch, UnsupportedInKernel.
     """
@@ -39,7 +39,7 @@ def streams(
     plan = assign(wired, tiles, schedule, machine, candidate)
     if isinstance(plan, CandidateRefusal):
         return plan
-    together = pairing if target.has_tensor_memory else sharing
+    together = pairing if schedule.cooperation.pair else sharing
     shared = together(plan) if cluster > 1 else None
     placement = place(plan, shared)
     made = select(placement, [stream(placement, group) for group in plan.groups], asked)

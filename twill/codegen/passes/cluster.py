@@ -39,13 +39,22 @@ FIRST = Apply("compare", (Local(RANK, "u32"), Number(0, "u32")), "i1", _EQUAL)
 
 def clustered(groups: Sequence[WarpGroup], arefs: Sequence[Aref]) -> list[WarpGroup]:
     """The groups as those of a CTA in a cluster."""
-    return [in_cluster(group, arefs) for group in groups]
+    late = given_back_late(groups, arefs)
+    return [in_cluster(group, arefs, late) for group in groups]
 
 
-def in_cluster(group: WarpGroup, arefs: Sequence[Aref]) -> WarpGroup:
-    """One of them."""
+def given_back_late(groups: Sequence[WarpGroup], arefs: Sequence[Aref]) -> frozenset[int]:
+    """The rings that CTAs share, and whose slots go back behind products: nobody has waited for these."""
+    behind = ((group, stmt) for group in groups for stmt in group.stmts if isinstance(stmt, Consumed) and stmt.behind)
+    rings = {group.cursor(stmt.cursor).aref for group, stmt in behind}
+    return frozenset(ring for ring in rings if arefs[ring].shared)
+
+
+def in_cluster(group: WarpGroup, arefs: Sequence[Aref], late: frozenset[int]) -> WarpGroup:
+    """One of them. late: see `given_back_late`."""
     shared = frozenset(cursor.id for cursor in group.cursors if arefs[cursor.aref].shared)
     pairs = frozenset(cursor.id for cursor in group.cursors if arefs[cursor.aref].pair)
+    awaited = pairs | {cursor.id for cursor in group.cursors if cursor.aref in late}
 
     def changed(block: Sequence[Stmt]) -> tuple[Stmt, ...]:
         return tuple(changes(block))
@@ -74,13 +83,13 @@ def in_cluster(group: WarpGroup, arefs: Sequence[Aref]) -> WarpGroup:
     body, filled = changed(group.body), frozenset(s.cursor for s in group.stmts if isinstance(s, TmaLoad))
     if any(isinstance(stmt, TensorMultiply) and stmt.target.cursor in pairs for stmt in group.stmts):
         body = tuple(by_first(body, filled))
-    finish = (*changed(group.finish), *given_back(sorted(filled & pairs), group, arefs))
+    finish = (*changed(group.finish), *given_back(sorted(filled & awaited), group, arefs))
     return replace(group, start=changed(group.start), body=body, finish=finish)
 
 
 def given_back(cursors: Sequence[int], group: WarpGroup, arefs: Sequence[Aref]) -> Iterator[Stmt]:
-    """Waits until all slots of rings are given back: an arrival that comes behind products of the first CTA must not
-    come when the other one has ended."""
+    """Waits until all slots of rings are given back: an arrival that comes behind products of one CTA must not come
+    when the other one has ended."""
     for cursor in cursors:
         for _ in range(arefs[group.cursor(cursor).aref].depth):
             yield Acquire(cursor)

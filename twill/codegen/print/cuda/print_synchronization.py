@@ -76,7 +76,11 @@ def _fence(cursor: int, which: str, ctx: PrintContext) -> None:
 
 
 def print_consumed(stmt: Consumed, ctx: PrintContext) -> None:
-    """One arrival of each warp; everywhere: one in each CTA of the cluster, by as many lanes."""
+    """One arrival of each warp, or one when the products before it are over; everywhere: in each CTA of the cluster, of
+    warps by as many lanes."""
+    if stmt.behind and stmt.everywhere:
+        ctx.out.line(f"tensor_commit_multicast({ctx.empty(stmt.cursor)}, {_everybody(ctx)});")
+        return
     if stmt.behind:
         ctx.out.line(f"{_commit(stmt.cursor, ctx)}({ctx.empty(stmt.cursor)});")
         return
@@ -101,6 +105,12 @@ def print_consumed(stmt: Consumed, ctx: PrintContext) -> None:
 def _commit(cursor: int, ctx: PrintContext) -> str:
     """C: which arrival behind products; of a pair in both CTAs."""
     return "tensor_commit_pair" if ctx.aref(cursor).pair else "tensor_commit"
+
+
+def _everybody(ctx: PrintContext) -> int:
+    """The mask of all CTAs of the cluster."""
+    assert ctx.program.cluster is not None
+    return (1 << ctx.program.cluster.ctas) - 1
 
 
 def _arrive(barrier: str, ctx: PrintContext) -> None:
@@ -149,9 +159,7 @@ def print_tma_load(stmt: TmaLoad, ctx: PrintContext) -> None:
         load = "tma_load_pair" if ctx.aref(stmt.cursor).pair else "tma_load"
         one_thread(f"{load}({to}, {through}, {ctx.full(stmt.cursor)}, {coordinates});", ctx)
         return
-    assert ctx.program.cluster is not None
-    everybody = (1 << ctx.program.cluster.ctas) - 1
-    load = f"tma_load_multicast({to}, {through}, {ctx.full(stmt.cursor)}, {everybody}, {coordinates});"
+    load = f"tma_load_multicast({to}, {through}, {ctx.full(stmt.cursor)}, {_everybody(ctx)}, {coordinates});"
     mine = f"cta == {stmt.sender}"
     ctx.out.line(f"if ({mine if ctx.group.issuer else f'leader && {mine}'}) {load}")
 

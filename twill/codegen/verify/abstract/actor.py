@@ -56,8 +56,7 @@ class RingState:
 @dataclass
 class CtaState:
     """What the warp groups of one CTA share. program: with numbers of warp groups that no other CTA of its cluster has.
-    others: the CTAs of its cluster besides it. touched: (event, time, what, line) of what others
-    did to it."""
+    others: the CTAs of its cluster besides it. touched: (event, time, what, line, role) of what others did to it."""
 
     program: WarpProgram
     shared: SharedTiles
@@ -74,7 +73,7 @@ class CtaState:
     watch: Callable[[Actor, Stmt], None] | None = None  # is told of every statement before it is executed
     current: Actor | None = None  # who executes a statement
     others: list[CtaState] = field(default_factory=list)
-    touched: list[tuple[Event, int, str, int]] = field(default_factory=list)
+    touched: list[tuple[Event, int, str, int, str]] = field(default_factory=list)
 
     @property
     def first(self) -> CtaState:
@@ -209,7 +208,8 @@ class Actor:
                                  f"phase {barrier.phase}")  # fmt: skip
         if not 0 <= wanted < len(barrier.done):
             return
-        alone = not self.group.issuer or ring.aref.pair  # what a pair's copies say of its thread is only that it waited
+        together = ring.aref.pair or ring.aref.shared  # what copies into the other CTA say of a thread: that it waited
+        alone = not self.group.issuer or together
         if verb != "Get" and ring.aref.transport == "tma" and alone:
             barrier.waits.append((*self.clock.wait_alone(barrier.done[wanted]), wanted, line))
             return
@@ -217,15 +217,15 @@ class Actor:
         event: Event = ("time", self.group.id)
         barrier.waits.append((event, self.clock.own[event], wanted, line))
 
-    def reach(self, other: CtaState, what: str, behind: bool = False) -> None:
-        """Something is done to another CTA, which must have begun, and must not end before. behind: when the group's
-        MMAs in tensor memory so far are over."""
+    def reach(self, other: CtaState, what: str, late: tuple[Event, int] | None = None) -> None:
+        """Something is done to another CTA, which must have begun, and must not end before. late: of an arrival behind
+        MMAs, the event of who knows of it: that the MMAs are over says nothing of it."""
         if not self.everything().get(("begun", other.cta.rank), 0):
             self.report("cluster", f"{what} by {self.role} may come before CTA {other.cta.rank} has made its "
                                    "barriers: the cluster does not meet first")  # fmt: skip
-        event: Event = ("mma" if behind else "time", self.group.id)
-        time = self.multiplies.wait(0) if behind else self.clock.own[event]
-        other.touched.append((event, time, what, self.line))
+        own: Event = ("time", self.group.id)
+        event, time = late or (own, self.clock.own[own])
+        other.touched.append((event, time, f"{what} by {self.role}", self.line, self.role))
 
     def signal(
         self, cursor: int, *, full: bool, arrivals: int, expected: int = 0, at: CtaState | None = None,
@@ -239,9 +239,11 @@ class Actor:
         elif self.in_tensor_memory(ring):
             self.clock.tensor_before()
         if at is not None:
-            self.reach(at, f"{'Publish' if full else 'Consumed'} of slot {slot} of ring `{ring.aref.name}`", behind)
             ring = at.rings[ring.aref.id]
         barrier = ring.full[slot] if full else ring.empty[slot]
+        if at is not None:
+            what = f"{'Publish' if full else 'Consumed'} of slot {slot} of ring `{ring.aref.name}`"
+            self.reach(at, what, (barrier.ended, phase + 1) if behind else None)
         elected = bool(expected) or (full and ring.aref.transport == "tma")
         clock = self.clock.of_elected() if elected else self.clock.released()
         if behind:

@@ -83,9 +83,8 @@ def left(machine: CtaState, actors: Sequence[Actor]) -> None:
     for actor in actors:
         if actor.machine is machine or (cluster is not None and cluster.meets_last):
             join(known, actor.clock.released())
-    for event, time, what, line in machine.touched:
+    for event, time, what, line, role in machine.touched:
         if known.get(event, 0) < time:
-            (group,) = event[1:]
-            role = machine.roles[group]
-            text = f"{what} by {role} may come after CTA {machine.cta.rank} has ended: the cluster does not meet last"
+            why = "nobody waits for it" if event[0] == "ended" else "the cluster does not meet last"
+            text = f"{what} may come after CTA {machine.cta.rank} has ended: {why}"
             machine.findings.add("cluster", text, line, role)

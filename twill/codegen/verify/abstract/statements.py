@@ -311,7 +311,7 @@ def _load(actor: Actor, stmt: TmaLoad, machine: CtaState) -> None:
             machine.findings.add("order", f"{text}: nothing makes it wait", line, role)
 
     barrier.load(_box_bytes(meant), land)
-    if ring.aref.pair:  # a phase is complete when the bytes of both CTAs are there, and so behind their threads' waits
+    if ring.aref.pair or ring.aref.shared:  # complete when the bytes of both CTAs are there: behind both threads' waits
         waits: Event = ("alone", actor.group.id)
         barrier.arrive(0, {waits: actor.clock.elected.get(waits, 0)})
 
