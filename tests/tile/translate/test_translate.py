@@ -319,7 +319,15 @@ def test_unrolled_loops_have_simple_bounds(kernel_file: Callable[..., str]) -> N
 REFUSED = [
     (
         ("while tl.atomic_add(out, 1) > 3:", "    n = n // 2", "tl.store(out, n)"),
-        DataDependentControlFlow, 6, "`while`", "for i in range",
+        DataDependentControlFlow, 6, "`while` loop that waits for what an atomic", "a second kernel",
+    ),
+    (
+        ("while tl.atomic_cas(out + 7, 0.0, 1.0) == 1.0:", "    pass", LOAD, STORE, "tl.atomic_xchg(out + 7, 0.0)"),
+        DataDependentControlFlow, 6, "as for a lock", "tl.atomic_add",
+    ),
+    (
+        ("while n > 0:", "    tl.store(out, n)", "    n = tl.sum(tl.load(out + tl.arange(0, B)).to(tl.int32), 0)"),
+        DataDependentControlFlow, 6, "depends on tiles", "for i in range",
     ),
     (
         ("acc = 0", "for i in range(n):", "    for j in range(i):", "        for k in range(j):",

@@ -16,6 +16,10 @@ CONTROL_FLOW = {
     "cf.cond_br": BACKWARD,
     "cf.br": BACKWARD,
 }
+LOCK = (
+    "a `while` loop that waits for what an atomic operation gives, as for a lock",
+    "one tl.atomic_add of what each program adds to a sum, or parts that a second kernel adds up",
+)
 
 # MLIR operation -> (Triton's words, hint).
 REFUSALS: dict[str, tuple[str, str]] = {
@@ -60,7 +64,7 @@ REDUCTION = "a function of arithmetic and tl.where"
 def refuse(file: str, op: RawOp) -> NoReturn:
     """The error for an operation that has no translation."""
     if op.name in CONTROL_FLOW:
-        what, hint = CONTROL_FLOW[op.name]
+        what, hint = LOCK if op.name == "scf.while" and _waits(op) else CONTROL_FLOW[op.name]
         raise DataDependentControlFlow(f"data-dependent control flow: {what}", file=file, line=op.line, hint=hint)
     if op.name in ("tt.reduce", "tt.scan"):
         word = "reduction" if op.name == "tt.reduce" else "scan"
@@ -77,6 +81,11 @@ def refuse(file: str, op: RawOp) -> NoReturn:
         )
     what, hint = REFUSALS.get(op.name, (op.name, "the operations of Twill's vocabulary (twill/tile/vocabulary.py)"))
     raise UnsupportedOperation(f"unsupported operation: {what}", file=file, line=op.line, hint=hint)
+
+
+def _waits(loop: RawOp) -> bool:
+    """Whether an operation in front of a loop's condition is atomic."""
+    return any(inner.name.startswith("tt.atomic") for block in loop.regions[0] for inner in block.operations)
 
 
 def refuse_choice(file: str, op: RawOp, chosen: RawValue) -> NoReturn:
