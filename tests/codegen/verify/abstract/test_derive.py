@@ -17,6 +17,7 @@ from twill.codegen.verify.abstract.derive import (
     bounds_met,
     derived_problem,
     of_all_tiles,
+    shapes,
     touched,
     touches_outside,
 )
@@ -197,3 +198,24 @@ def test_a_grid_recorded_at_a_launch_of_few_tiles_is_as_many_programs_as_the_loo
     striding = replace(program(file, "rows"), tiles=TileLoop(0, "n", 132, once=False))
     assert of_all_tiles(striding, table({"n": "1"}, "64", grid)) == (all_tiles,)
     assert of_all_tiles(program(file, "rows"), table({"n": "1"}, "64", grid)) == (grid,)
+
+
+PANELS = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def panels(x, y, n, B: tl.constexpr):
+    for k in range(0, n, B):
+        y.store([0, k // B, 0, 0, 0], x.load([0, k // B, tl.program_id(0), 0, 0]))
+"""
+
+
+def test_a_descriptor_of_five_axes_has_the_elements_that_are_accessed(tmp_path: Path) -> None:
+    """As of scales of blocks: not sixteen along each axis, which would be half a million blocks."""
+    path = tmp_path / "panels.py"
+    path.write_text(PANELS)
+    types = tuple(f"{name}=tensordesc<i8[1,1,1,2,256]>" for name in "xy")
+    program = extract(str(path), sig=(*types, "n=i32"), const=("B=64",)).program
+    case = derived_problem(program).case({"n": 128})
+    assert shapes(program, case) == {"x": (1, 2, 3, 2, 256), "y": (1, 2, 1, 2, 256)}

@@ -164,8 +164,9 @@ def shapes(program: TileProgram, case: Case) -> dict[str, tuple[int, ...]]:
         for op, access in program.accesses:
             for axis, end in enumerate(ends.get(access.base, ())):
                 reached = scout.ranges.get((op.id, axis), (0, 0))[1]
-                # Rows of a tensor that the TMA can step over are multiples of 16 bytes.
-                ends[access.base][axis] = max(end, -(-reached // 16) * 16)
+                # Rows of a tensor that the TMA can step over are multiples of 16 bytes; how many there are is free.
+                unit = 16 if axis == len(ends[access.base]) - 1 else 1
+                ends[access.base][axis] = max(end, -(-reached // unit) * unit)
     return found | {name: tuple(extent) for name, extent in ends.items()}
 
 
