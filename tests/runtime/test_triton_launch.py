@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -44,7 +43,6 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTriton]:
 
         there.passed, there.launcher_cls = passed, launcher  # type: ignore[attr-defined,method-assign]
         yield there
-        gc.collect()  # compiled kernels are unloaded by this driver
 
 
 def kernel() -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,7 +27,6 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeTriton]:
     with installed() as there:
         yield there
         monkeypatch.undo()
-        gc.collect()  # compiled kernels are unloaded by this driver
 
 
 def wrapped() -> Any:
