@@ -12,46 +12,47 @@ import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from twill.codegen.print.gluon.shared import FILE
 from twill.exc import GluonRejected
 from twill.trial.gluon_edits import compared
 
 Change = str | Callable[[re.Match[str]], str]
 BOTH: dict[str, tuple[str, Change]] = {
-    "the parity of a wait": (r"( // \w+_STAGES & 1)\)", r"\1 ^ 1)"),
-    "the slot of a wait": (r"(mbarrier\.wait\(\w+\.index\()(\w+) %", r"\1(\2 + 1) %"),
-    "expected bytes": (r"(mbarrier\.expect\(.*, )(\d+)\)$", r"\g<1>1\2)"),
-    "an arrival is gone": (r"^( +)mbarrier\.arrive\(.*$", r"\1pass"),
+    "the parity of a wait": (r"(self\.full\.index\(.*\), count // self\.slots & 1)\)", r"\1 ^ 1)"),
+    "the slot of a wait": (r"(\w+_ring\.wait\(\w+)\)", r"\1 + 1)"),
+    "expected bytes": (r"(\.expect\(.*, )(\d+)\)$", r"\g<1>1\2)"),
+    "an arrival is gone": (r"^( +)\w+_ring\.(release|publish)\(.*$", r"\1pass"),
+    "arrivals of a barrier": (r"(ring\(.*, empty=)(\d+)", r"\g<1>1\2"),
     "budgets": (
         r"\[([\d, ]+)\],  # registers of",
         lambda found: f"[{', '.join(str(int(one) - 8) for one in found[1].split(', '))}],  # registers of",
     ),
 }
 HOPPER: dict[str, tuple[str, Change]] = {
-    "arrivals of a barrier": (r"(mbarrier\.init\(\w+_empty\.index\(slot\), count=)(\d+)", r"\g<1>1\2"),
     "unfinished products": (r"num_outstanding=(\d+)", r"num_outstanding=1\1"),
 }
 BLACKWELL: dict[str, tuple[str, Change]] = {
-    "arrivals of a barrier": (r"(ring_barriers\(.*, empty=)(\d+)", r"\g<1>1\2"),
-    "the slot of a commit": (r"(tcgen05_commit\(\w+\.index\()(\w+)( %|\))", r"\1(\2 + 1)\3"),
+    "the slot of a commit": (r"(tcgen05_commit\(\w+\.\w+\()(\w+)\)", r"\1\2 + 1)"),
     "a commit is gone": (r"^( +)tcgen05_commit\(.*$", r"\1pass"),
     "a read is gone": (r"^( +\w+ = ).*\.load\((MMA_(\d+))\)$", r"\1gl.zeros([128, \3], gl.float32, \2)"),
-}  # fmt: skip
-"""What is edited -> the first place that matches, and what stands there then."""
+}
+"""What is edited -> the first place that matches, in the module or the file beside it, and what stands there then."""
 
 
 def survey(folder: Path) -> list[str]:
     """Which edits of a folder's module are not found; every edit has to have its place. Prints a line for each."""
-    (path,) = folder.glob("*_gluon.py")
-    text = path.read_text(encoding="utf-8")
+    (path,) = (one for one in folder.glob("*_gluon.py") if one.name != FILE)
+    texts = {file: (folder / file).read_text(encoding="utf-8") for file in (path.name, FILE)}
     missed: list[str] = []
-    edits = BOTH | (BLACKWELL if "tcgen05_mma" in text else HOPPER)
+    edits = BOTH | (BLACKWELL if "tcgen05_mma" in texts[path.name] else HOPPER)
     for edit, (before, after) in edits.items():
-        edited, count = re.subn(before, after, text, count=1, flags=re.MULTILINE)
-        if not count:
+        file = next((file for file in texts if re.search(before, texts[file], re.MULTILINE)), None)
+        if file is None:
             raise ValueError(f"{path}: no place for `{edit}`")
+        edited = re.sub(before, after, texts[file], count=1, flags=re.MULTILINE)
         with tempfile.TemporaryDirectory() as place:
             shutil.copytree(folder, place, dirs_exist_ok=True)
-            (Path(place) / path.name).write_text(edited, encoding="utf-8")
+            (Path(place) / file).write_text(edited, encoding="utf-8")
             said = _found(Path(place) / path.name)
         missed += [] if said else [edit]
         print(f"{folder.name}: {edit}: {said or 'NOT FOUND'}", flush=True)

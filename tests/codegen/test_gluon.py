@@ -33,6 +33,7 @@ from twill.codegen.gluon_manifest import gluon_manifest
 from twill.codegen.print.gluon.facts import ModuleFact
 from twill.codegen.print.gluon.module import print_gluon
 from twill.codegen.print.gluon.sayable import UNSAID
+from twill.codegen.print.gluon.shared import FILE
 from twill.codegen.verify.abstract.coverage import three
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.warp.program import WarpProgram
@@ -91,27 +92,31 @@ def test_a_module_is_short_and_every_function_of_it_says_what_it_is(name: str) -
 
 
 EDITS = {
-    "a parity": ("a_b_count // A_B_STAGES & 1)\n", "a_b_count // A_B_STAGES & 1 ^ 1)\n"),
-    "arrivals of readers": ("mbarrier.init(a_b_empty.index(slot), count=1)",
-                            "mbarrier.init(a_b_empty.index(slot), count=2)"),
-    "arrivals of writers": ("mbarrier.init(a_b_full.index(slot), count=1)",
-                            "mbarrier.init(a_b_full.index(slot), count=2)"),
-    "expected bytes": ("mbarrier.expect(a_b_full.index(a_b_count % A_B_STAGES), 32768)",
-                       "mbarrier.expect(a_b_full.index(a_b_count % A_B_STAGES), 16384)"),
+    "a parity": ("count // self.slots & 1)\n", "count // self.slots & 1 ^ 1)\n"),
+    "arrivals of readers": ("SWIZZLED_128), full=1, empty=1)", "SWIZZLED_128), full=1, empty=2)"),
+    "arrivals of writers": ("SWIZZLED_128), full=1, empty=1)", "SWIZZLED_128), full=2, empty=1)"),
+    "expected bytes": ("a_ring.expect(a_b_count, 32768)", "a_ring.expect(a_b_count, 16384)"),
     "a wait": ("acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))", "pass"),
     "an index": ("[128 * pid_m_2 + 1024 * first_m, 128 * pid_n]", "[128 * pid_m + 1024 * first_m, 64 * pid_n]"),
     "the turn of a group": ("named_barrier_arrive(NEXT_TURN, 256)  # the turn", "pass  # the turn"),
-}  # fmt: skip
+}
+"""What is edited, in the module or in the file that modules share."""
+
+
+def written(files: dict[str, str], before: str, after: str, folder: Path) -> str:
+    """The files with an edit of one place; the name of the one that has it."""
+    (name,) = [name for name in (FILE, *files) if before in files[name] and name.endswith(".py")][:1]
+    for file, content in files.items():
+        (folder / file).write_text(content.replace(before, after, 1) if file == name else content, encoding="utf-8")
+    return name
 
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edit_that_makes_the_module_wrong_is_found(edit: str, tmp_path: Path) -> None:
-    before, after = EDITS[edit]
     right, kernel = emitted("gemm"), extracted(*MODULES["gemm"])
-    assert before in right.module.text
-    module = replace(right.module, text=right.module.text.replace(before, after))
+    written(right.files(), *EDITS[edit], tmp_path)
     path = tmp_path / right.name
-    path.write_text(module.text, encoding="utf-8")
+    module = replace(right.module, text=path.read_text(encoding="utf-8"))
     compiled = compile_module(path, module.entry, right.signature, right.asked)
     with pytest.raises(ExecutionDiffers):
         checked(replace(right, module=module, compiled=compiled), kernel.specialization)
@@ -139,54 +144,66 @@ def test_a_module_is_as_it_was_and_as_ruff_formats_it(
     if request.config.getoption("--update-golden"):
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MOST_LINES and max(map(len, text.splitlines())) <= WIDEST
     ruff, options = (sys.executable, "-m", "ruff"), ("--isolated", "--line-length", "120", module)
     for asked in (("format", "--diff"), ("check", "--select", "E,F,I")):
         done = subprocess.run((*ruff, *asked, *options), capture_output=True, text=True)
         assert not done.returncode, done.stdout + done.stderr
 
 
-READ = '''
+READ = """
+@gluon.jit
+def role(desc, ring):
+    named_barrier_sync(8, 256)
+    ring.load(desc, [0, 0], 0)
+""".lstrip()
+PTX = {
+    "Triton 3.6": """
+        .loc 2 4 71 // twill_gluon.py:4:71 @[ kernel.py:3:40 @[ kernel.py:137 ] ]
+        // begin inline asm
+        bar.sync 8, 256; mov.u32 %r1, 0;
+        // end inline asm
+        .loc 1 3 39 // kernel.py:3:39 @[ kernel.py:137 ]
+        mov.b32 %r1, 0;
+        .loc 2 9 39 // twill_gluon.py:9:39 @[ kernel.py:4:5 @[ kernel.py:137 ] ]
+        cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%r2, {%r3, %r4}], [%r5];""",
+    "Triton 3.9": """
+        .loc 2 4 5, function_name $L__info_string0, inlined_at 1 3 9 // twill_gluon.py:4:5
+        // begin inline asm
+        bar.sync 8, 256; mov.u32 %r1, 0;
+        // end inline asm
+        .loc 2 9 9, function_name $L__info_string0, inlined_at 1 4 5 // twill_gluon.py:9:9
+        cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%r2, {%r3, %r4}], [%r5];""",
+}
+OWN = """
 @gluon.jit
 def named_barrier_sync(barrier: gl.constexpr, threads: gl.constexpr):
-    """Wait."""
     gl.inline_asm_elementwise("", "=r,r", [threads], gl.int32, False, 1)
 
 
-@gluon.jit
-def role(desc, full, ring):
-    named_barrier_sync(8, 256)
-    tma_load(desc, [0, 0], full.index(0), ring.index(0))
-'''.lstrip()
-PTX = {
-    "Triton 3.6": """
-        .loc 1 4 71 // kernel.py:4:71 @[ kernel.py:9:40 @[ kernel.py:137 ] ]
-        // begin inline asm
-        bar.sync 8, 256; mov.u32 %r1, 0;
-        // end inline asm
-        .loc 1 10 39 // kernel.py:10:39 @[ kernel.py:137 ]
-        cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%r1], [%r2, {%r3, %r4}], [%r5];""",
-    "Triton 3.9": """
-        .loc 1 4 5, function_name $L__info_string0, inlined_at 1 9 9 // kernel.py:4:5
-        // begin inline asm
-        bar.sync 8, 256; mov.u32 %r1, 0;
-        // end inline asm
-        .loc 1 10 9, function_name $L__info_string0, inlined_at 1 137 1 // kernel.py:10:9
-        cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes [%r1], [%r2, {%r3, %r4}], [%r5];""",
-}
+"""
 
 
 @pytest.mark.parametrize("version", PTX)
-def test_a_fact_of_a_helper_stands_in_the_line_that_calls_it(version: str) -> None:
-    facts = [ModuleFact(9, "named barrier: sync 8, 256"), ModuleFact(10, "copy into shared memory")]
+def test_a_fact_of_a_shared_function_stands_in_the_line_that_calls_it(version: str) -> None:
+    facts = [ModuleFact(3, "named barrier: sync 8, 256"), ModuleFact(4, "copy into shared memory")]
     assert differences(READ, PTX[version], facts) == []
     without = differences(READ, PTX[version], [])
     assert [(one.line, one.found) for one in without] == [(one.line, one.said) for one in facts]
 
 
+@pytest.mark.parametrize("version", PTX)
+def test_so_it_does_if_somebody_brought_the_function_into_the_module(version: str) -> None:
+    lines = OWN.count("\n")
+    ptx = PTX[version].replace("loc 2 4 ", "loc 1 4 ").replace("twill_gluon.py:4", "kernel.py:4")
+    ptx = ptx.replace("inlined_at 1 3", f"inlined_at 1 {3 + lines}").replace("kernel.py:3:", f"kernel.py:{3 + lines}:")
+    found = [(one.line, one.found) for one in differences(OWN + READ, ptx, [])]
+    assert (3 + lines, "named barrier: sync 8, 256") in found
+
+
 STATIC = {
     "a parity": ("gemm", *EDITS["a parity"], "mbarrier.wait"),
-    "a slot": ("gemm", "mbarrier.arrive(a_b_empty.index(a_b_done % A_B_STAGES)",
-               "mbarrier.arrive(a_b_empty.index(a_b_count % 4)", "mbarrier.arrive"),
+    "a slot": ("gemm", "a_ring.release(a_b_done)", "a_ring.release(a_b_done + 1)", "mbarrier.arrive: a_ring.empty"),
     "arrivals": ("gemm", *EDITS["arrivals of readers"], "mbarrier.init: 1 arrivals"),
     "expected bytes": ("gemm", *EDITS["expected bytes"], "mbarrier.expect: 32768 bytes"),
     "a wait that is gone": ("gemm", *EDITS["a wait"], "warpgroup_mma_wait: 0 products"),
@@ -204,16 +221,15 @@ def test_an_edit_is_found_in_its_line_by_reading_the_ptx_back(
     edit: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     name, before, after, expected = STATIC[edit]
-    path = _written(name, tmp_path)
-    text = path.read_text(encoding="utf-8")
-    place = text[: text.index(before)].count("\n") + 1
-    path.write_text(text.replace(before, after, 1), encoding="utf-8")
+    path, files = tmp_path / emitted(name).name, emitted(name).files()
+    of = files[written(files, before, after, tmp_path)]
+    place = of[: of.index(before)].count("\n") + 1
     assert main(["check", "--gluon", str(path)]) == codes.NOT_GOOD
     said = capsys.readouterr().out
     assert f"expected {expected}" in said
     first = said.splitlines()[0]
     line = int(first.removeprefix(f"{path}:").partition(":")[0])
-    assert edit in ("a wait that is gone", "the number of a barrier") or line == place
+    assert edit in ("a parity", "a wait that is gone", "the number of a barrier") or line == place
 
 
 def test_a_module_with_other_names_and_comments_is_still_what_its_schedule_asks_for(
@@ -221,7 +237,7 @@ def test_a_module_with_other_names_and_comments_is_still_what_its_schedule_asks_
 ) -> None:
     path = _written("gemm", tmp_path)
     before = path.read_text(encoding="utf-8")
-    text = before.replace("first_m", "first_row").replace("import functools", "import functools\n")
+    text = before.replace("first_m", "first_row").replace("import gluon\n", "import gluon\n\n")
     assert text.count("\n") > before.count("\n")
     path.write_text(text, encoding="utf-8")
     assert main(["check", "--gluon", str(path)]) == codes.SOLVED

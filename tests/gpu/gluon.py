@@ -45,7 +45,8 @@ def build(place: Path) -> int:
 
 
 def module(path: Path, name: str) -> Any:
-    """The emitted module's kernel."""
+    """The emitted module's kernel. The file that modules share lies beside it."""
+    sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)

@@ -33,6 +33,7 @@ from twill.codegen.passes.pipeline import run_passes
 from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.module import GluonModule, print_gluon
 from twill.codegen.print.gluon.sayable import UNSAID, sayable
+from twill.codegen.print.gluon.shared import FILE, shared_text
 from twill.codegen.targets.base import target_of
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import WarpProgram
@@ -45,7 +46,7 @@ from twill.manifest.document import sha256
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 
-SCHEMA = "twill.gluon/2"
+SCHEMA = "twill.gluon/3"
 MODULE, MANIFEST = "{}_gluon.py", "gluon.json"
 MOST_LOCAL = 16 * 4
 """Bytes of a thread that a module may keep in local memory: 16 registers, which a main loop can do without."""
@@ -84,6 +85,7 @@ class GluonEmission:
         """Every file of the directory: name -> content."""
         return {
             self.name: self.module.text,
+            FILE: shared_text(),
             "schedule.json": self.schedule.canonical() + "\n",
             "program.txt": text(self.program),
             MANIFEST: self.manifest(),
@@ -98,6 +100,7 @@ class GluonEmission:
             "machine": self.program.machine,
             "schedule": self.schedule.key,
             "module": sha256(self.module.text.encode()),
+            "beside": sha256(shared_text().encode()),
             "entry": self.module.entry,
             "signature": [list(one) for one in self.signature],
             "workers": [list(one) for one in self.module.workers],

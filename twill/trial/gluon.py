@@ -98,12 +98,18 @@ def recorded(
         else:
             given[name] = launch.scalars[name]
     kernel, named = _Recorder(), vars(module)
-    saved = {name: named.get(name) for name in (entry, "TensorDescriptor", "multiprocessors")}
-    named.update({entry: kernel, "TensorDescriptor": _Made, "multiprocessors": lambda: ctas})
+    launcher = named[specialization.kernel]
+    shared = type(launcher).__init__.__globals__  # of the file beside the module, whose `descriptor` it calls
+    stand_in = {"TensorDescriptor": _Made, "multiprocessors": lambda: ctas}
+    places = [(named, {entry: kernel, **stand_in}), (shared, stand_in)]
+    saved = [(place, {name: place.get(name) for name in changed}) for place, changed in places]
+    for place, changed in places:
+        place.update(changed)
     try:
-        module.launch(launch.grid, **{one.name: given[one.name] for one in specialization.parameters})
+        launcher[launch.grid](**{one.name: given[one.name] for one in specialization.parameters})
     finally:
-        named.update(saved)
+        for place, before in saved:
+            place.update(before)
     return kernel.grid, kernel.arguments
 
 

@@ -17,12 +17,14 @@ from twill.codegen.compile.gluon.read_back import ModuleDifference, differences
 from twill.codegen.compile.gluon.triton import CompiledModule, compile_kernel, load
 from twill.codegen.gluon import MANIFEST, MOST_LOCAL, SCHEMA
 from twill.codegen.print.gluon.facts import BUDGETS, ModuleFact
+from twill.codegen.print.gluon.shared import FILE, shared_text
 from twill.manifest.document import sha256
 
 
 @dataclass(frozen=True)
 class Edited:
-    """edited: whether the file is another than was emitted. facts: how many were compared."""
+    """edited: whether the file, or the one that modules share, is another than was emitted. facts: how many were
+    compared."""
 
     kernel: str
     schedule: str
@@ -36,16 +38,19 @@ def compared(path: Path) -> Edited:
     Python), NoGluon, GluonRejected."""
     try:
         text = path.read_text(encoding="utf-8")
+        place = path.parent / FILE
+        beside = place.read_text(encoding="utf-8") if place.exists() else shared_text()
         said: dict[str, Any] = json.loads((path.parent / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise exc.ModuleNotReadable(str(path), str(error)) from None
     if not isinstance(said, dict) or said.get("schema") != SCHEMA:
         raise exc.ModuleNotReadable(str(path), f"{MANIFEST} is not of {SCHEMA}")
     facts = [ModuleFact(line, fact, kernel) for line, fact, kernel in said["facts"]]
-    try:
-        compile(text, str(path), "exec")
-    except SyntaxError as error:
-        raise exc.ModuleNotReadable(str(path), f"line {error.lineno}: {error.msg}") from None
+    for file, content in ((path, text), (place, beside)):
+        try:
+            compile(content, str(file), "exec")
+        except SyntaxError as error:
+            raise exc.ModuleNotReadable(str(file), f"line {error.lineno}: {error.msg}") from None
     try:
         function = getattr(load(path), said["entry"])
     except exc.TwillError:
@@ -53,8 +58,8 @@ def compared(path: Path) -> Edited:
     except Exception as error:
         raise exc.ModuleNotReadable(str(path), f"{type(error).__name__}: {error}") from None
     made = compile_kernel(function, dict(said["signature"]), said["multiples"], said["capability"], said["fused"])
-    edited = sha256(text.encode()) != said["module"]
-    found = (*differences(text, made.ptx, facts), *_without_room(made, facts))
+    edited = (sha256(text.encode()), sha256(beside.encode())) != (said["module"], said["beside"])
+    found = (*differences(text, made.ptx, facts, beside), *_without_room(made, facts))
     return Edited(said["kernel"], said["schedule"], edited, len(facts), found)
 
 

@@ -40,3 +40,19 @@ def test_a_triton_that_lacks_something_is_refused_before_a_schedule_is_made(
     monkeypatch.setattr(triton, "_version", str)
     with pytest.raises(NoGluon, match="no Triton is installed"):
         emit_gluon(kernel, H100, never)
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "said"),
+    [
+        ("nvidia.blackwell", "tensor_memory_descriptor", r"nvidia\.blackwell\.tensor_memory_descriptor"),
+        ("nvidia.blackwell.tensor_memory_descriptor", "reinterpret", "_reinterpret"),
+    ],
+)
+def test_so_is_one_that_lacks_what_modules_share(
+    place: str, name: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(f"triton.experimental.gluon.language.{place}.{name}")
+    kernel = extract(str(ROOT / "examples" / "gemm.py"), "bf16", (), (), Allowed(conditional=False))
+    with pytest.raises(NoGluon, match=rf"Triton 3\.\d+\.\d+ is installed, which has no `\S*{said}`"):
+        emit_gluon(kernel, H100, never)

@@ -13,6 +13,7 @@ import pytest
 from tests.blackwell import machine
 from tests.codegen.targets.test_blackwell import changed
 from tests.codegen.targets.test_blackwell_attention import Faulty, at
+from tests.conftest import GOLDEN
 from tests.run_cache import once
 from twill.cli import main
 from twill.codegen.emission import Extracted, extract
@@ -84,11 +85,15 @@ def in_gluon() -> GluonEmission:
     return emit_gluon(extracted(), machine(), lambda *_: schedule())
 
 
-def test_the_module_of_gluon_is_read_back_and_computes_the_same() -> None:
+def test_the_module_of_gluon_is_read_back_and_computes_the_same(request: pytest.FixtureRequest) -> None:
     made = in_gluon()
     assert made.compiled.local == 0
+    golden = GOLDEN / "gluon_b200_linear_attention.txt"
+    if request.config.getoption("--update-golden"):
+        golden.write_text(made.module.text, encoding="utf-8")
+    assert made.module.text == golden.read_text(encoding="utf-8")
     assert "equal to the tile program, nothing found" in checked(made, extracted().specialization)
-    assert "state_bf16_ring.index(0).store(" in made.module.text  # operand B, which threads compute
+    assert "state_bf16_ring.tile(count).store(" in made.module.text  # operand B, which threads compute
 
 
 # ---------------------------------------------------------------- what is wrong is found

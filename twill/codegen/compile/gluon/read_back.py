@@ -3,8 +3,9 @@
 A `ModuleFact` is a thing that the warp program decides: how many arrivals a barrier counts, how many bytes a slot
 expects, how many products may be unfinished behind a wait, which named barrier is passed, how many registers a
 partition has. The printer notes each one with the line that says it. Here they are read from the PTX, whose `.loc`
-lines name the line of the module, so an edited module is read as Triton understands it. Slots and parities, which are
-computed in registers, are read from the expressions of the module instead, for the first 16 values of their counter.
+lines name the line of the module, so an edited module is read as Triton understands it; what is in a function of the
+file that modules share stands for the line that calls it. Slots and parities, which are computed in registers, are read
+from the expressions of the module instead (`twill.codegen.compile.gluon.read_rings`).
 """
 
 from __future__ import annotations
@@ -17,14 +18,17 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from twill.codegen.compile.gluon.fences import unfenced
-from twill.codegen.print.gluon import barriers, blackwell, hopper
-from twill.codegen.print.gluon.facts import BUDGETS, COUNTS, ModuleFact, barrier_use, inits
+from twill.codegen.compile.gluon.read_rings import ring_facts
+from twill.codegen.print.gluon import blackwell, hopper
+from twill.codegen.print.gluon.facts import BUDGETS, ModuleFact, inits
+from twill.codegen.print.gluon.shared import shared_names, shared_text
 
 _LOC = re.compile(
     r"\s*\.loc\s+(\d+)\s+(\d+)\s+\d+"
-    r"(?:, function_name \S+, inlined_at (\d+) (\d+)|\s*// (?P<file>\S+?):\d+:\d+ @\[ (?P=file):(?P<caller>\d+))?"
+    r"(?:, function_name \S+, inlined_at (\d+) (\d+)|\s*// \S+?:\d+:\d+ @\[ (?P<file>\S+?):(?P<caller>\d+))?"
 )
-"""A place, and where it was inlined, which Triton 3.6 and 3.7 say in a comment."""
+"""A place, and where it was inlined, which Triton 3.6 and 3.7 say in a comment. The module is file 1."""
+_MODULE = re.compile(r"\.loc\s+1\s[^/]*// (\S+?):")
 _INIT = re.compile(r"mbarrier\.init\.\S+ \[\S+\], (\d+)")
 _READERS = (
     (re.compile(r"mbarrier\.arrive\.expect_tx\.\S+ \S+ \[\S+\], (\d+)"), "mbarrier.expect: {} bytes"),
@@ -35,7 +39,6 @@ _COPIES = (
     (re.compile(r"cp\.async\.bulk\.tensor\.\S*shared::(?:cta|cluster)\.global"), "copy into shared memory"),
     (re.compile(r"cp\.async\.bulk\.tensor\.\S*global\.shared::cta"), "copy out of shared memory"),
 )
-_USES = ("wait", "arrive", "expect")
 _CONSTANT = re.compile(r"\s*mov\.b32\s+(%\w+),\s*(-?\d+);")
 
 
@@ -55,10 +58,13 @@ class ModuleDifference:
         return f"{file}:{self.line}: expected {self.expected or 'nothing'}{asked}, found {self.found or 'nothing'}"
 
 
-def differences(text: str, ptx: str, expected: Sequence[ModuleFact]) -> list[ModuleDifference]:
-    """All of them, in the order of the module's lines. text: the module. Raises SyntaxError if it is no Python."""
-    tree = ast.parse(text)
-    found = sorted([*_from_ptx(ptx, _helpers(tree)), *_from_text(tree), *_budgets(tree, ptx, expected)])
+def differences(
+    text: str, ptx: str, expected: Sequence[ModuleFact], beside: str | None = None
+) -> list[ModuleDifference]:
+    """All of them, in the order of the module's lines. text: the module. beside: the file that modules share, if it is
+    another than is emitted. Raises SyntaxError if one of them is no Python."""
+    tree, shared = ast.parse(text), ast.parse(shared_text() if beside is None else beside)
+    found = sorted([*_from_ptx(ptx, _helpers(tree)), *ring_facts(tree, shared), *_budgets(tree, ptx, expected)])
     wanted = sorted(expected)
     made: list[ModuleDifference] = []
     matcher = SequenceMatcher(None, [one.said for one in wanted], [one.said for one in found], autojunk=False)
@@ -100,11 +106,12 @@ def _unfenced(ptx: str, helpers: dict[int, int], wanted: Sequence[ModuleFact]) -
 def _placed(ptx: str, helpers: dict[int, int]) -> Iterator[tuple[int, int, str]]:
     """Lines of the PTX that say something: their numbers, from 0, and the lines of the module that they are of."""
     line, inside = 0, False
+    module = next(iter(_MODULE.findall(ptx)), "")
     for number, text in enumerate(ptx.splitlines()):
         if "inline asm" in text:
             inside = "begin" in text
         elif not inside and (at := _LOC.match(text)):
-            line = _line_of(at, helpers) or line
+            line = _line_of(at, helpers, module) or line
         else:
             yield number, line, text
 
@@ -126,23 +133,23 @@ def _from_ptx(ptx: str, helpers: dict[int, int]) -> Iterator[ModuleFact]:
         yield ModuleFact(line, inits(arrivals))
 
 
-def _line_of(at: re.Match[str], helpers: dict[int, int]) -> int:
-    """The line of the module that an instruction stands for: of the call, if it is in a helper. 0: none is known."""
-    file, line, outer_file, outer, _, caller = at.groups()
+def _line_of(at: re.Match[str], helpers: dict[int, int], module: str) -> int:
+    """The line of the module that an instruction stands for: of the call, if it is in a helper. 0: none is known.
+    module: its file."""
+    file, line, outer_file, outer, caller_file, caller = at.groups()
     if caller is not None:
-        outer_file, outer = file, caller
+        outer_file, outer = "1" if caller_file == module else "", caller
     if file == "1" and not (outer_file == "1" and int(line) in helpers):
         return int(line)
     return int(outer) if outer_file == "1" else 0
 
 
 def _helpers(tree: ast.Module) -> dict[int, int]:
-    """Lines of the functions that say one instruction in PTX."""
+    """Lines of functions that modules share, as far as somebody has brought them into this one."""
     made: dict[int, int] = {}
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef) and (
-            node.name.startswith("named_barrier_") or node.name == barriers.HELPER
-        ):
+    own = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+    for node in own:
+        if node.name in shared_names():
             made |= dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), node.lineno)
     return made
 
@@ -180,66 +187,3 @@ def _budgets(tree: ast.Module, ptx: str, expected: Sequence[ModuleFact]) -> Iter
     if asked:
         ordered = wanted if has >= set(wanted) else sorted(has, key=int)
         yield ModuleFact(line, BUDGETS + ", ".join(ordered))
-
-
-# ---------------------------------------------------------------- expressions
-def _from_text(tree: ast.Module) -> Iterator[ModuleFact]:
-    """Which slots, at which parity, barriers are waited for, arrived at and told of bytes."""
-    constants = _constants(tree)
-    for node in ast.walk(tree):
-        match node:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id="mbarrier"), attr=use), args=[_, *_]) if use in _USES:
-                yield ModuleFact(node.lineno, _use(use, node, constants))
-            case ast.Call(func=ast.Name(id=blackwell.COMMIT), args=[_, *_]):
-                yield ModuleFact(node.lineno, _use("commit", node, constants))
-
-
-def _use(use: str, call: ast.Call, constants: dict[str, int]) -> str:
-    barrier = call.args[0]
-    if not (isinstance(barrier, ast.Call) and isinstance(barrier.func, ast.Attribute) and barrier.func.attr == "index"):
-        return f"mbarrier.{use}: a barrier that can't be read"
-    slots = _values(barrier.args[0], constants)
-    parity = _values(call.args[1], constants) if use == "wait" and len(call.args) > 1 else None
-    if slots is None or (use == "wait" and parity is None):
-        return f"mbarrier.{use}: a slot or parity that can't be read"
-    return barrier_use(use, ast.unparse(barrier.func.value), slots, parity or ())
-
-
-def _constants(tree: ast.Module) -> dict[str, int]:
-    """Numbers that the module gives names to."""
-    made: dict[str, int] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and isinstance(node.targets[0], ast.Name):
-            given = node.value.args
-            if given and isinstance(given[0], ast.Constant) and isinstance(given[0].value, int):
-                made[node.targets[0].id] = given[0].value
-    return made
-
-
-def _values(node: ast.expr, constants: dict[str, int]) -> tuple[int, ...] | None:
-    """An expression of one counter, for its first values; None for any other."""
-    names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} - constants.keys()
-    if len(names) > 1:
-        return None
-    try:
-        return tuple(_value(node, constants | dict.fromkeys(names, count)) for count in range(COUNTS))
-    except (KeyError, ZeroDivisionError):
-        return None
-
-
-_OPERATORS = {
-    ast.Add: int.__add__, ast.Sub: int.__sub__, ast.Mult: int.__mul__, ast.Mod: int.__mod__,
-    ast.FloorDiv: int.__floordiv__, ast.BitAnd: int.__and__, ast.BitXor: int.__xor__, ast.BitOr: int.__or__,
-}  # fmt: skip
-
-
-def _value(node: ast.expr, names: dict[str, int]) -> int:
-    """Raises KeyError for what is no arithmetic of integers."""
-    match node:
-        case ast.Constant(value=int() as value):
-            return int(value)
-        case ast.Name(id=name):
-            return names[name]
-        case ast.BinOp(left=left, op=op, right=right):
-            return _OPERATORS[type(op)](_value(left, names), _value(right, names))
-    raise KeyError(ast.unparse(node))

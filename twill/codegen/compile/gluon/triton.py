@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import struct
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,6 +15,7 @@ from typing import Any
 
 from twill import exc
 from twill.codegen.compile.gluon.added_waits import added_waits
+from twill.codegen.print.gluon.shared import FILE, NAME, PATH
 from twill.codegen.print.gluon.versions import COMPILING, ELEMENTS, NEWEST, OLDEST, OLDEST_BLACKWELL
 
 LANES = 32
@@ -38,14 +40,26 @@ class CompiledModule:
 
 
 def gluon() -> dict[str, Any]:
-    """What compiling needs of the Triton that is installed. Raises NoGluon, in one sentence, if it lacks any of it."""
+    """What compiling needs of the Triton that is installed. Raises NoGluon, in one sentence, if it lacks any of it, or
+    of what the file that modules share asks for."""
     found: dict[str, Any] = {}
     for module, name in COMPILING:
         try:
             found[name] = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as error:
             raise exc.NoGluon(_version(), OLDEST, NEWEST, f"{module}.{name}") from error
+    try:
+        _module(NAME, PATH)
+    except (ImportError, AttributeError) as error:
+        raise exc.NoGluon(_version(), OLDEST, NEWEST, _lacking(error)) from error
     return found
+
+
+def _lacking(error: ImportError | AttributeError) -> str:
+    """The name without which a module could not be run."""
+    if isinstance(error, AttributeError):
+        return str(error.name)
+    return re.sub(r"cannot import name '(\w+)' from '([\w.]+)'.*", r"\2.\1", str(error))
 
 
 def available(capability: int) -> dict[str, Any]:
@@ -68,9 +82,17 @@ def _edition(version: str) -> tuple[int, ...]:
 
 
 def load(path: Path) -> ModuleType:
-    """A module from its file. Triton reads the source of kernels from there."""
+    """A module from its file, with the file that modules share from beside it, or as it is emitted. Triton reads the
+    source of kernels from there."""
     gluon()
-    spec = importlib.util.spec_from_file_location(f"twill_gluon_{path.stem}", path)
+    beside = path.parent / FILE
+    shared = _module(NAME, beside if beside.exists() else PATH)
+    with _known(shared):
+        return _module(f"twill_gluon_{path.stem}", path)
+
+
+def _module(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     with _known(module):
@@ -80,9 +102,14 @@ def load(path: Path) -> ModuleType:
 
 @contextmanager
 def _known(module: ModuleType) -> Iterator[None]:
+    before = sys.modules.get(module.__name__)
     sys.modules[module.__name__] = module
-    yield
-    del sys.modules[module.__name__]
+    try:
+        yield
+    finally:
+        del sys.modules[module.__name__]
+        if before is not None:
+            sys.modules[module.__name__] = before
 
 
 def descriptor_type(element: str, block: tuple[int, ...], layout: object) -> str:

@@ -11,7 +11,7 @@ from twill.codegen.print.gluon.role import Role
 from twill.codegen.warp.program import LoadAccumulator, SlotRef, StoreAccumulator, TensorMultiply, WarpProgram
 
 MODULE = "triton.experimental.gluon.language.nvidia.blackwell"
-NAMES = ("TensorMemoryLayout", "allocate_tensor_memory", "tcgen05_commit", "tcgen05_mma")
+NAMES = ("tcgen05_commit", "tcgen05_mma")
 """What the module has of the instructions below."""
 
 ARCHITECTURES = {"sm_100a": 100}
@@ -50,42 +50,17 @@ def described(descriptor: int) -> str:
     return f"m{(descriptor >> 24 & 31) << 4}n{(descriptor >> 17 & 63) << 3}"
 
 
-HELPER = "tensor_memory_fence"
-_TEXT = f'''
-
-@gluon.jit
-def {HELPER}(side: gl.constexpr):
-    """Orders products and reads of tensor memory with barriers: those behind a wait ("after"), or in front of an
-    arrival ("before"). Triton does not place it."""
-    PTX: gl.constexpr = f"tcgen05.fence::{{side}}_thread_sync; mov.u32 $0, 0;"
-    gl.inline_asm_elementwise(PTX, "=r,r", [0], gl.int32, False, 1)
-'''
-
-
-def helper() -> str:
-    """The function that orders tensor memory with barriers, behind two empty lines."""
-    return _TEXT
-
-
-def print_fence(side: str, cursor: int, role: Role) -> None:
-    """The order of tensor memory with a barrier of its ring, if the ring is in tensor memory."""
-    if any(role.program.buffers[buffer].tensor for buffer in role.aref(cursor).buffers):
-        role.features.add(HELPER)
-        role.out.line(f'{HELPER}("{side}")')
-
-
 def print_tensor_multiply(stmt: TensorMultiply, role: Role) -> None:
     """One product, begun; `tcgen05_commit` says when it is over."""
     if stmt.operand not in OPERANDS:
         raise exc.NotInGluon(f"products of {stmt.operand} have no printer for Gluon", line=stmt.line)
     a, b = (_operand(ref, turned, role) for ref, turned in ((stmt.a, stmt.a_transposed), (stmt.b, stmt.b_transposed)))
     shape = role.program.buffers[stmt.target.buffer].shape
-    role.features |= {MMA}
     arguments = [a, b, role.place(stmt.target), f"use_acc={role.scalar(stmt.accumulate).text}"]
-    if not role.out.fits(MMA, arguments):
-        for number, (name, text) in enumerate((("a", a), ("b", b))):
-            view = role.view((stmt.a if name == "a" else stmt.b).buffer)
-            role.out.line(f"{view} = {text}", stmt.line)
+    for number, ref in sorted(enumerate((stmt.a, stmt.b)), key=lambda one: -len(arguments[one[0]])):
+        if not role.out.fits(MMA, arguments):
+            view = role.view(ref.buffer)
+            role.out.line(f"{view} = {arguments[number]}", stmt.line)
             arguments[number] = view
     tensor = role.program.buffers[stmt.a.buffer].tensor
     role.out.fact(product_fact(f"m{shape[0]}n{shape[1]}", OPERANDS[stmt.operand], tensor), stmt.line)
@@ -114,7 +89,12 @@ def print_store_accumulator(stmt: StoreAccumulator, role: Role) -> None:
         raise exc.NotInGluon("a product's registers are stored to tensor memory", line=stmt.line)
     role.layout(layout)
     role.out.fact(ACCESSES["st"], stmt.line)
-    role.out.call(f"{place}.store", [text.text], kernel=stmt.line)
+    value = text.text
+    if not role.out.fits(f"{place}.store", [value]):
+        value = role.free_local("part")
+        role.out.line(f"{value} = {text.text}", stmt.line)
+        role.taken.discard(value)
+    role.out.line(f"{place}.store({value})", stmt.line)
 
 
 def _columns(ref: SlotRef, role: Role) -> str:
@@ -130,6 +110,5 @@ def _columns(ref: SlotRef, role: Role) -> str:
 
 def print_commit(barrier: str, role: Role, line: int) -> None:
     """An arrival when all products that were begun are over."""
-    role.features |= {COMMIT}
     role.out.fact(COMMIT, line)
     role.out.line(f"{COMMIT}({barrier})", line)

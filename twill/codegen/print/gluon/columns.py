@@ -8,15 +8,6 @@ from twill.codegen.print.gluon.role import Role
 from twill.codegen.warp.program import Copy
 
 HELPER = "column_halves"
-_TEXT = f'''
-
-@gluon.jit
-def {HELPER}(x, layout: gl.constexpr):
-    """The left and the right half of a tile's columns, in the registers that they are in."""
-    left, right = x.reshape([x.shape[0], 2, x.shape[1] // 2]).permute((0, 2, 1)).split()
-    left = gl.convert_layout(left, layout, assert_trivial=True)
-    return left, gl.convert_layout(right, layout, assert_trivial=True)
-'''
 
 
 def print_columns(stmt: Copy, role: Role) -> None:
@@ -43,10 +34,4 @@ def _take_apart(stmt: Copy, width: int, role: Role) -> None:
             role.out.line(f"{left}, {right} = {HELPER}({given})", stmt.line)
             halves += [left, right]
         parts = halves
-    role.features.add(HELPER)
     role.parts[stmt.source] = parts
-
-
-def helper() -> str:
-    """The function that takes a tensor apart, behind two empty lines."""
-    return _TEXT

@@ -15,25 +15,7 @@ from twill.codegen.warp.expression import Number
 from twill.codegen.warp.program import Compute, Copy, Fill, Multiply, Operand, Range, Reg, WarpGroup
 
 HELPER, INDICES = "in_registers", "unknown_indices"
-
-_TEXT = f'''
-
-@gluon.jit
-def {HELPER}(x, layout: gl.constexpr):
-    """The same values, in registers that are written here. A constant among them, which the compiler writes where it is
-    needed, would come behind the fence of the product that reads it."""
-    MOVE: gl.constexpr = "mov.b32 $0, $1;"
-    return gl.convert_layout(gl.inline_asm_elementwise(MOVE, "=r,r", [x], x.dtype, False, 2), layout)
-'''
-
-_INDICES_TEXT = f'''
-
-@gluon.jit
-def {INDICES}(x):
-    """The same indices, which the compiler does not know: of a product's result it then leaves out no register."""
-    MOVE: gl.constexpr = "mov.b32 $0, $1;"
-    return gl.inline_asm_elementwise(MOVE, "=r,r", [x], x.dtype, False, 1)
-'''
+"""Functions that modules share."""
 
 
 def known_in_places(group: WarpGroup) -> frozenset[int]:
@@ -87,13 +69,3 @@ def _made(stmt: object, known: set[int]) -> int | None:
         case Compute(operands=operands) if all(map(is_known, operands)):
             return stmt.result
     return None
-
-
-def helper() -> str:
-    """The function that moves a tensor into registers, behind two empty lines."""
-    return _TEXT
-
-
-def indices_helper() -> str:
-    """The function that hides indices from the compiler, behind two empty lines."""
-    return _INDICES_TEXT

@@ -25,26 +25,19 @@ def print_launcher(
     out: PythonWriter,
 ) -> None:
     """The functions that a caller needs."""
-    if descriptors:
-        _print_descriptor(out)
     constants = dict(specialization.constexprs)
     names = [parameter.name for parameter in specialization.parameters]
     last = max((at for at, name in enumerate(names) if name not in constants), default=-1)
     given = [f"{name}={constants[name]!r}" if at > last else name for at, name in enumerate(names)]
     kernel = specialization.kernel
-    out.call("def launch", ["grid", *given], "):")
+    out.line("@Launcher")
+    out.call(f"def {kernel}", ["grid", *given], "):")
     with out.deeper():
         out.line(f'"""{kernel}[grid](...): as many CTAs as the GPU has room for walk its launch grid."""')
-        fixed = {name: value for name, value in constants.items() if name in names}
-        if fixed:
-            comma = "," * (len(fixed) == 1)
-            out.line(f"given = ({', '.join(fixed)}{comma})")
-            out.line(f"if given != ({', '.join(map(repr, fixed.values()))}{comma}):")
-            out.line(f'    raise ValueError(f"this {kernel} is not for ({", ".join(fixed)}) = {{given}}")')
-        out.line("grid = (*(grid(locals()) if callable(grid) else grid), 1, 1)[:3]")
+        for name in [name for at, name in enumerate(names) if name in constants and at < last]:
+            out.line(f"if {name} != {constants[name]!r}:")
+            out.line(f'    raise ValueError(f"{kernel} was made for {name} = {constants[name]!r}, not {{{name}}}")')
         out.line("instances = grid[0] * grid[1] * grid[2]")
-        with out.block("if not instances"):
-            out.line("return")
         if program.once and "together" in parameters:
             for line in together(program.once, lambda expr: _bare(host(expr))):
                 out.line(line)
@@ -52,8 +45,6 @@ def print_launcher(
         of = {d.name: d for d in descriptors}
         arguments = [_argument(name, of, program) for name in parameters]
         out.call(f"{entry}[(min(instances, {places}),)]", [*arguments, "num_warps=4"])
-    for line in _LAUNCHER.format(kernel=kernel).splitlines():
-        out.line(line)
 
 
 def _argument(name: str, descriptors: dict[str, DescriptorParameter], program: WarpProgram) -> str:
@@ -114,36 +105,3 @@ def _bare(text: str) -> str:
 def _of_descriptor(name: str) -> str:
     base, what, axis = name.rsplit(".", 2)
     return f"{base}.{'shape' if what == 'shape' else 'strides'}[{axis}]"
-
-
-def _print_descriptor(out: PythonWriter) -> None:
-    for line in _DESCRIPTOR.splitlines():
-        out.line(line)
-    out.line()
-    out.line()
-
-
-_DESCRIPTOR = '''\
-def descriptor(given, block, layout):
-    """The tensor of a descriptor, in other blocks, as they lie in shared memory."""
-    return TensorDescriptor(given.base, list(given.shape), list(given.strides), block, layout.value)
-
-
-@functools.cache
-def multiprocessors():
-    """Of the GPU that is current at the first launch: each runs one CTA."""
-    driver = triton.runtime.driver.active
-    return driver.utils.get_device_properties(driver.get_current_device())["multiprocessor_count"]
-'''
-
-_LAUNCHER = '''
-
-class Launcher:
-    """`{kernel}[grid](...)`, as the Triton kernel is called; how many warps and stages it has is decided."""
-
-    def __getitem__(self, grid):
-        return lambda *given, num_warps=4, num_stages=1, **named: launch(grid, *given, **named)
-
-
-{kernel} = Launcher()
-'''

@@ -171,11 +171,13 @@ def print_loop_head(role: Role) -> str:
         group = role.constant(tuple(range(of))) if len(role.section.groups) == of else str(turn)
         _refuse_varying(role)
         begin, step = f"{begin} + {group} * {step}", f"{of} * {step}"
-    for shared in dict.fromkeys(role.counters.values()):
-        start = "0"
+    counters = dict.fromkeys(role.counters.values())
+    zeros = [role.counts[shared] for shared in counters if shared not in passed]
+    if zeros:
+        out.line(f"{', '.join(zeros)} = {', '.join('0' for _ in zeros)}")
+    for shared in counters:
         if shared in passed:
-            start = f"{group} * {role.scalar(passed[shared].count).within(1)}"
-        out.line(f"{role.counts[shared]} = {start}")
+            out.line(f"{role.counts[shared]} = {group} * {role.scalar(passed[shared].count).within(1)}")
     name = "instance"
     if is_flat(role.program) and used_axes(role.program):
         name = "pid"

@@ -2,6 +2,7 @@
 
 Threads that change an accumulator read it some columns at a time, in the first iteration something else in its place:
 a branch around each read. A variable that comes out of a branch costs Triton's code registers that one within does not.
+Neighbours on one condition are one branch, too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from twill.codegen.warp.program import (
     Compute,
     Fill,
     If,
+    Let,
     LoadAccumulator,
     Stmt,
     StoreAccumulator,
@@ -39,9 +41,20 @@ def _joined(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
             made.append(replace(stmt, body=next(sides), otherwise=next(sides)))
             at = end
         else:
-            made.append(with_blocks(stmt, _joined))
+            inner = with_blocks(stmt, _joined)
+            if made and _neighbours(made[-1], inner):
+                made[-1] = replace(made[-1], body=(*made[-1].body, *inner.body))  # type: ignore[attr-defined, call-arg]
+            else:
+                made.append(inner)
             at += 1
     return tuple(made)
+
+
+def _neighbours(one: Stmt, other: Stmt) -> bool:
+    """Whether two branches have the same condition, which does not change between them, and no other side."""
+    if not isinstance(one, If) or not isinstance(other, If) or one.otherwise or other.otherwise:
+        return False
+    return one.condition == other.condition and not any(isinstance(stmt, Let) for stmt in one.body)
 
 
 def _end(block: tuple[Stmt, ...], at: int) -> int:

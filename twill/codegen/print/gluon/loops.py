@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from twill import exc
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import ATOM, Text
+from twill.codegen.print.gluon.states import joined_states
 from twill.codegen.warp.expression import Apply, Expr, Local, Number
 from twill.codegen.warp.program import Pipeline, Stmt
 
@@ -31,8 +32,7 @@ def print_loop(loop: Pipeline, role: Role, print_block: PrintBlock) -> None:
             name = role.free_local("change")
             bounded = f"gl.maximum({change}, {begin})" if loop.stages else change
             out.line(f"{name} = gl.minimum({bounded}, {steps})")
-            _steady(loop, f"range({begin}, {name})", loop.steady, role, print_block)
-            _steady(loop, f"range({name}, {steps})", loop.later, role, print_block)
+            _states(loop, begin, name, steps, role, print_block)
         else:
             _steady(loop, f"range({begin}, {steps})", loop.steady, role, print_block)
         behind = steps if loop.stages == 1 else f"gl.maximum({steps}, {loop.stages})"
@@ -41,6 +41,21 @@ def print_loop(loop: Pipeline, role: Role, print_block: PrintBlock) -> None:
             print_block(block, role)
     if role.tokens:
         raise exc.NotInGluon("a product is in flight behind the last iteration of a loop", line=loop.line)
+
+
+def _states(loop: Pipeline, begin: str, change: str, steps: str, role: Role, print_block: PrintBlock) -> None:
+    """Two steady states, of which the second begins at the step `change`."""
+    joined = joined_states(loop, lambda one, other: role.waits.get(id(one)) == role.waits.get(id(other)))
+    if joined is None:
+        _steady(loop, f"range({begin}, {change})", loop.steady, role, print_block)
+        _steady(loop, f"range({change}, {steps})", loop.later, role, print_block)
+        return
+    name = role.free_local(joined.second)
+    role.locals[joined.second] = Text(name)
+    role.out.line(f"# once for the steps before `{change}`, and once for those from it on")
+    with role.out.block(f"for {name} in gl.static_range(2)"):
+        over = f"range({change} if {name} else {begin}, {steps} if {name} else {change})"
+        _steady(loop, over, joined.block, role, print_block)
 
 
 def _filled(loop: Pipeline) -> str:

@@ -28,10 +28,10 @@ def print_tma_load(boxes: Sequence[TmaLoad], role: Role) -> None:
     block = _tile([box.target for box in boxes], [box.coordinates for box in boxes], role, first.line)
     name = role.descriptor(first.map, block)
     at = ", ".join(role.scalar(coordinate).text for coordinate in first.coordinates)
-    arguments = [name, f"[{at}]", role.barrier(first.cursor, "full"), role.place(_whole(first.target))]
-    role.features.add("load")
+    assert first.target.cursor == first.cursor, "a copy fills the slot at whose barrier it arrives"
+    ring = role.ring_of_tile(first.target)
     role.out.fact("copy into shared memory", first.line)
-    role.out.call("tma_load", arguments, kernel=first.line)
+    role.out.call(f"{ring}.load", [name, f"[{at}]", role.count(first.cursor)], kernel=first.line)
 
 
 def print_tma_store(boxes: Sequence[TmaStore], role: Role) -> None:
@@ -42,7 +42,6 @@ def print_tma_store(boxes: Sequence[TmaStore], role: Role) -> None:
     block = _tile([box.source for box in boxes], [box.coordinates for box in boxes], role, first.line)
     name = role.descriptor(first.map, block)
     at = ", ".join(role.scalar(coordinate).text for coordinate in first.coordinates)
-    role.features.add("store")
     role.out.fact("copy out of shared memory", first.line)
     role.out.call("tma_store", [name, f"[{at}]", role.place(_whole(first.source))], kernel=first.line)
 

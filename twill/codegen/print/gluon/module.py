@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from twill.codegen.print.gluon import barriers, blackwell, hopper
+from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.facts import BUDGETS, ModuleFact
 from twill.codegen.print.gluon.host import print_launcher
 from twill.codegen.print.gluon.instances import (
@@ -19,13 +20,13 @@ from twill.codegen.print.gluon.instances import (
 )
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout, definition
 from twill.codegen.print.gluon.preface import docstring, helpers, imports
+from twill.codegen.print.gluon.ring_lines import buffer_name, layouts, print_memory, ring_name, shared_layout_of
 from twill.codegen.print.gluon.role import Role, identifier, role_of
-from twill.codegen.print.gluon.scalars import BITS, TYPES
+from twill.codegen.print.gluon.scalars import BITS
 from twill.codegen.print.gluon.statements import print_block
-from twill.codegen.print.gluon.tensor_rings import hosted, print_ring
 from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.print.sections import sections
-from twill.codegen.warp.program import Aref, Multiply, TensorMultiply, WarpProgram
+from twill.codegen.warp.program import Buffer, Multiply, TensorMultiply, WarpProgram
 
 if TYPE_CHECKING:
     from twill.kernel.specialization import Specialization
@@ -81,32 +82,40 @@ def print_gluon(program: WarpProgram, specialization: Specialization, schedule: 
         _print_stream(role)
     descriptors = tuple(
         DescriptorParameter(
-            name, number, block, _shared(program.maps[number].swizzle, program.maps[number].element, len(block))[0]
+            name,
+            number,
+            block,
+            shared_layout_of(program.maps[number].swizzle, program.maps[number].element, len(block))[0],
         )
         for (number, block), name in sorted(known.items(), key=lambda item: program.maps[item[0][0]].argument)
     )
     printing = Printing(program, roles, descriptors, _parameters(program, roles, descriptors))
-    out = PythonWriter()
-    for line in docstring(program, specialization, schedule).splitlines():
-        out.line(line)
-    out.line()
-    for line in imports(set().union(*(role.features for role in roles)), program):
-        out.line(line)
-    out.line()
-    _print_constants(printing, out)
-    pairs = {barriers.HELPER} if blackwell.has_tensor_memory(program) else set[str]()
-    if functions := helpers(pairs.union(*(role.features for role in roles))):
-        for line in (*functions, "", ""):
-            out.line(line)
-    print_place(program, out)
+    functions = PythonWriter()
+    print_place(program, functions)
     for role in roles:
-        _print_role(role, printing, out)
-    _print_kernel(printing, out)
-    print_launcher(printing.entry, printing.parameters, descriptors, program, specialization, out)
+        _print_role(role, printing, functions)
+    _print_kernel(printing, functions)
+    print_launcher(printing.entry, printing.parameters, descriptors, program, specialization, functions)
+    constants = PythonWriter()
+    _print_constants(printing, constants)
+    names = _names([*constants.text, *functions.text])
+    out = PythonWriter()
+    for line in (*docstring(program, specialization, schedule).splitlines(), "", *imports(names)):
+        out.line(line)
+    out.take(constants)
+    if own := helpers(names):
+        for line in (*own, "", ""):
+            out.line(line)
+    out.take(functions)
     workers = tuple((_warps(program, g), _registers(program.groups[g].registers)) for g in _order(roles)[1:])
     text = "\n".join(out.text) + "\n"
     facts = tuple(sorted(out.facts))
     return GluonModule(text, printing.entry, printing.parameters, descriptors, out.lines, workers, facts)
+
+
+def _names(lines: list[str]) -> frozenset[str]:
+    """The names that stand in a text."""
+    return frozenset(node.id for node in ast.walk(ast.parse("\n".join(lines))) if isinstance(node, ast.Name))
 
 
 def _order(roles: tuple[Role, ...]) -> list[int]:
@@ -156,17 +165,15 @@ def _used(role: Role, names: tuple[str, ...]) -> list[str]:
 
 
 def _arguments(role: Role, group: int) -> dict[str, str]:
-    """What a group passes for each ring, buffer and barrier of its role: parameter -> name in the kernel."""
+    """What a group passes for each ring and buffer of its role: parameter -> name in the kernel."""
     program, place = role.program, role.section.groups.index(group)
     made: dict[str, str] = {}
-    for aref in program.arefs:
-        ids = role.section.arefs.get(aref.id, (aref.id,) * (place + 1))
-        own = program.arefs[ids[place]]
-        base, real = role.ring(aref), identifier(own.name)
-        made |= {f"{base}_{kind}": f"{real}_{kind}" for kind in ("full", "empty")}
     for buffer in program.buffers:
         ids = role.section.buffers.get(buffer.id, (buffer.id,) * (place + 1))
-        made[role.buffer(buffer.id)] = _kernel_name(program, ids[place])
+        made[role.buffer(buffer.id)] = buffer_name(program, ids[place])
+    for aref in program.arefs:
+        ids = role.section.arefs.get(aref.id, (aref.id,) * (place + 1))
+        made[role.ring_variable(aref)] = ring_name(program, program.arefs[ids[place]])
     return made
 
 
@@ -176,7 +183,8 @@ def _print_role(role: Role, printing: Printing, out: PythonWriter) -> None:
     rings = _used(role, owned)
     constants = [f"{name}: gl.constexpr" for name in role.constants.values()]
     out.line("@gluon.jit")
-    out.call(f"def {role_name(role)}", [*plain, *rings, *constants], "):")
+    head, given = f"def {role_name(role)}", [*plain, *rings, *constants]
+    out.aligned(head, given, "):" if out.fits(head, given, "):") else "):  # fmt: skip")
     with out.deeper():
         out.prose(_said(role), '"""', '"""')
     out.take(role.out)
@@ -210,27 +218,8 @@ def _parameters(
     return tuple(dict.fromkeys(name for name in every if name in found))
 
 
-def _shared(swizzle: int, element: str, rank: int) -> tuple[str, str]:
-    """Name and definition of a layout of tiles in shared memory."""
-    bits = BITS[element]
-    name = f"SWIZZLED_{swizzle}" if bits == 16 else f"SWIZZLED_{swizzle}_OF_{bits}_BITS"
-    return name, hopper.shared_layout(swizzle, bits, rank)
-
-
-def _stages(printing: Printing) -> dict[str, int]:
-    """Names of depths."""
-    found: dict[str, int] = {}
-    for role in printing.roles:
-        for aref in printing.program.arefs:
-            found[role.depth(aref)] = aref.depth
-    text = "\n".join(line for role in printing.roles for line in role.out.text)
-    return {name: depth for name, depth in found.items() if re.search(rf"\b{name}\b", text)}
-
-
 def _print_constants(printing: Printing, out: PythonWriter) -> None:
     program = printing.program
-    for name, depth in _stages(printing).items():
-        out.line(f"{name} = gl.constexpr({depth})")
     tensor = blackwell.has_tensor_memory(program)
     columns: dict[Layout, int] = {}
     for role in printing.roles:
@@ -244,20 +233,17 @@ def _print_constants(printing: Printing, out: PythonWriter) -> None:
     for layout in sorted(columns, key=lambda one: (isinstance(one, OperandA), one.columns)):
         said = blackwell.read_layout(layout.columns) if tensor else definition(layout, columns[layout])
         out.line(f"{layout.text} = gl.constexpr({said})")
-    shared = {
-        _shared(b.swizzle, b.element, len(b.shape))
-        for b in program.buffers
-        if not b.tensor and not _is_scratch(printing, b.id)
-    }
-    for name, text in sorted(shared):
+    for name, text in layouts(_kept(printing)):
         out.line(f"{name} = gl.constexpr({text})")
     out.line()
     out.line()
 
 
-def _is_scratch(printing: Printing, number: int) -> bool:
-    """Whether no role names a buffer: it is scratch memory of reductions, which Triton makes for itself."""
-    return _kernel_name(printing.program, number) not in _passed(printing)
+def _kept(printing: Printing) -> list[Buffer]:
+    """Buffers that some role names: others are scratch memory of reductions, which Triton makes for itself."""
+    passed, program = _passed(printing), printing.program
+    rings = {number for aref in program.arefs for number in aref.buffers}
+    return [b for b in program.buffers if b.id in rings or buffer_name(program, b.id) in passed]
 
 
 def _passed(printing: Printing) -> set[str]:
@@ -270,62 +256,21 @@ def _passed(printing: Printing) -> set[str]:
     return found
 
 
-def _kernel_name(program: WarpProgram, number: int) -> str:
-    """What a buffer is called in the kernel."""
-    name = identifier(program.buffers[number].name)
-    return f"{name}_ring" if any(number in aref.buffers for aref in program.arefs) else name
-
-
 def _print_kernel(printing: Printing, out: PythonWriter) -> None:
     program = printing.program
     out.line("@gluon.jit")
-    out.call(f"def {printing.entry}", list(printing.parameters), "):")
+    head, given = f"def {printing.entry}", list(printing.parameters)
+    out.aligned(head, given, "):" if out.fits(head, given, "):") else "):  # fmt: skip")
     with out.deeper():
         out.line(
             '"""Rings and barriers, and the partitions that share them; the first one is the default partition."""'
         )
-        for buffer in program.buffers:
-            if _is_scratch(printing, buffer.id):
-                continue
-            aref = next((a for a in program.arefs if buffer.id in a.buffers), None)
-            name = _kernel_name(program, buffer.id)
-            slots = [_depth(printing, aref)] if aref is not None else []
-            if buffer.tensor:
-                over = hosted(program, buffer)
-                host = _kernel_name(program, over.host.id) if over is not None else ""
-                print_ring(name, buffer, slots[0], over, host, out)
-                continue
-            shape = ", ".join([*slots, *map(str, buffer.shape)])
-            layout = _shared(buffer.swizzle, buffer.element, len(buffer.shape))[0]
-            out.line(f"{name} = gl.allocate_shared_memory(gl.{TYPES[buffer.element]}, [{shape}], {layout})")
-        for aref in () if blackwell.has_tensor_memory(program) else program.arefs:
-            for kind in ("full", "empty"):
-                shape = f"[{_depth(printing, aref)}, 1]"
-                name = f"{identifier(aref.name)}_{kind}"
-                out.line(f"{name} = gl.allocate_shared_memory(gl.int64, {shape}, mbarrier.MBarrierLayout())")
-        for aref in program.arefs:
-            _print_barriers(aref, printing, out)
+        print_memory(program, _kept(printing), out)
         if blackwell.has_tensor_memory(program):
             out.line(f"{hopper.FENCE}  # the word that said where tensor memory is may lie where a ring does")
         _print_partitions(printing, out)
     out.line()
     out.line()
-
-
-def _depth(printing: Printing, aref: Aref) -> str:
-    """A ring's depth in the text."""
-    names = [role.depth(aref) for role in printing.roles if role.depth(aref) in _stages(printing)]
-    return names[0] if names and aref.depth > 1 else str(aref.depth)
-
-
-def _print_barriers(aref: Aref, printing: Printing, out: PythonWriter) -> None:
-    """Whole partitions arrive, each once, where warps do in the warp program; the TMA's bytes, and products that are
-    over, come with one arrival."""
-    full = aref.full_count if aref.transport in ("tma", "mma") else aref.full_count // hopper.WARPS
-    issuing = sum(printing.program.groups[consumer].issuer for consumer in aref.consumers)
-    empty = issuing + (aref.empty_count - issuing) // hopper.WARPS
-    printer = barriers.print_pair if blackwell.has_tensor_memory(printing.program) else barriers.print_single
-    printer(identifier(aref.name), aref.depth, _depth(printing, aref), full, empty, out)
 
 
 def _print_partitions(printing: Printing, out: PythonWriter) -> None:
@@ -352,8 +297,4 @@ def _print_partition(role: Role, place: int, group: int, printing: Printing, out
     renamed = _arguments(role, group)
     rings = [renamed[name] for name in _used(role, tuple(renamed))]
     given = [*_used(role, printing.parameters), *rings, *(str(values[place]) for values in role.constants)]
-    out.line(f"({role_name(role)}, (")
-    with out.deeper():
-        for line in out.filled(given):
-            out.line(line)
-    out.line(")),")
+    out.aligned(f"({role_name(role)}, ", given, ")),")

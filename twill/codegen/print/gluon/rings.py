@@ -9,46 +9,50 @@ from twill.codegen.warp.program import Acquire, Advance, Arrive, Consumed, Expec
 
 def print_acquire(stmt: Acquire, role: Role) -> None:
     """The producer waits for a slot that is empty; a fresh one is."""
-    empty = role.barrier(stmt.cursor, "empty")
     role.note("wait", "empty", stmt.cursor, stmt.line)
-    role.out.call("mbarrier.wait", [empty, f"({role.parity(stmt.cursor)}) ^ 1"], kernel=stmt.line)
-    blackwell.print_fence("after", stmt.cursor, role)
+    _print(role, stmt.cursor, "acquire", stmt.line)
 
 
 def print_get(stmt: Get, role: Role) -> None:
     """A consumer waits for a slot that is full."""
     role.note("wait", "full", stmt.cursor, stmt.line)
-    role.out.call("mbarrier.wait", [role.barrier(stmt.cursor, "full"), role.parity(stmt.cursor)], kernel=stmt.line)
-    blackwell.print_fence("after", stmt.cursor, role)
+    _print(role, stmt.cursor, "wait", stmt.line)
 
 
 def print_expect(stmt: Expect, role: Role) -> None:
     """The bytes of a slot are announced."""
     role.note("expect", "full", stmt.cursor, stmt.line)
     role.out.fact(f"mbarrier.expect: {stmt.bytes} bytes", stmt.line)
-    role.out.line(f"mbarrier.expect({role.barrier(stmt.cursor, 'full')}, {stmt.bytes})", stmt.line)
+    _print(role, stmt.cursor, "expect", stmt.line, f", {stmt.bytes}")
 
 
 def print_consumed(stmt: Consumed, role: Role) -> None:
     """A slot is given back."""
     if stmt.behind:
         role.note("commit", "empty", stmt.cursor, stmt.line)
-        blackwell.print_commit(role.barrier(stmt.cursor, "empty"), role, stmt.line)
+        blackwell.print_commit(barrier("empty", stmt.cursor, role), role, stmt.line)
         return
-    blackwell.print_fence("before", stmt.cursor, role)
     role.note("arrive", "empty", stmt.cursor, stmt.line)
-    role.out.line(f"mbarrier.arrive({role.barrier(stmt.cursor, 'empty')}, count=1)", stmt.line)
+    _print(role, stmt.cursor, "release", stmt.line)
 
 
 def print_publish(stmt: Publish, role: Role) -> None:
     """A slot is full."""
     if stmt.behind:
         role.note("commit", "full", stmt.cursor, stmt.line)
-        blackwell.print_commit(role.barrier(stmt.cursor, "full"), role, stmt.line)
+        blackwell.print_commit(barrier("full", stmt.cursor, role), role, stmt.line)
         return
-    blackwell.print_fence("before", stmt.cursor, role)
     role.note("arrive", "full", stmt.cursor, stmt.line)
-    role.out.line(f"mbarrier.arrive({role.barrier(stmt.cursor, 'full')}, count=1)", stmt.line)
+    _print(role, stmt.cursor, "publish", stmt.line)
+
+
+def barrier(kind: str, cursor: int, role: Role) -> str:
+    """The full or empty barrier of the slot at a cursor."""
+    return f"{role.ring_of(cursor)}.{kind}_barrier({role.count(cursor)})"
+
+
+def _print(role: Role, cursor: int, method: str, line: int, more: str = "") -> None:
+    role.out.line(f"{role.ring_of(cursor)}.{method}({role.count(cursor)}{more})", line)
 
 
 def print_advance(stmt: Advance, role: Role) -> None:
@@ -75,7 +79,6 @@ def _named(function: str, barrier: int, stmt: Stmt, role: Role) -> None:
     ids = role.section.barriers.get(barrier, (barrier,))
     if len(role.program.barriers[barrier].groups) == 1:
         return
-    role.features.add(function)
     order = [b.id for b in role.program.barriers if len(b.groups) > 1]
     numbers = tuple(hopper.FIRST_BARRIER + order.index(i) for i in ids)
     called = "OWN_TURN" if function.endswith("sync") else "NEXT_TURN"

@@ -15,7 +15,7 @@ from twill.codegen.print.gluon.facts import ring_use
 from twill.codegen.print.gluon.in_flight import ProductWait, product_waits
 from twill.codegen.print.gluon.layouts import Layout, layouts_of
 from twill.codegen.print.gluon.scalars import GluonScalarNames, Text, print_scalar
-from twill.codegen.print.gluon.tensor_rings import hosted
+from twill.codegen.print.gluon.shared import shared_names
 from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.print.sections import Section, common_name
 from twill.codegen.warp.expression import Expr
@@ -68,7 +68,6 @@ class Role:
     tokens: set[int] = field(default_factory=set)
     flying: set[int] = field(default_factory=set)
     shapes: set[Layout] = field(default_factory=set)
-    features: set[str] = field(default_factory=set)
     among: tuple[int, ...] = ()
     known: frozenset[int] = frozenset()
     masking: frozenset[int] = frozenset()
@@ -114,31 +113,25 @@ class Role:
         """The counter that a cursor stands for."""
         return self.counts[self.counters[cursor]]
 
-    def slot(self, cursor: int) -> str:
-        """The index of the slot at a cursor."""
-        aref = self.aref(cursor)
-        return "0" if aref.depth == 1 else f"{self.count(cursor)} % {self.depth(aref)}"
-
-    def parity(self, cursor: int) -> str:
-        """The parity of the slot's barriers."""
-        aref = self.aref(cursor)
-        turns = self.count(cursor) if aref.depth == 1 else f"{self.count(cursor)} // {self.depth(aref)}"
-        return f"{turns} & 1"
-
-    def depth(self, aref: Aref) -> str:
-        """The name of a ring's depth."""
-        return f"{self.ring(aref).upper()}_STAGES"
-
-    def barrier(self, cursor: int, kind: str) -> str:
-        """The full or empty barrier of the slot at a cursor."""
-        name = f"{self.ring(self.aref(cursor))}_{kind}"
+    def ring_of(self, cursor: int) -> str:
+        """The ring of a cursor; where several tiles have barriers together, that of the first of them."""
+        name = self.ring_variable(self.aref(cursor))
         self.used.add(name)
-        return f"{name}.index({self.slot(cursor)})"
+        return name
+
+    def ring_of_tile(self, ref: SlotRef) -> str:
+        """The ring whose tile is at a cursor; of tiles that have barriers together, each has a ring."""
+        assert ref.cursor is not None
+        aref = self.aref(ref.cursor)
+        return self.ring_of(ref.cursor) if len(aref.buffers) == 1 else self.buffer(ref.buffer)
+
+    def ring_variable(self, aref: Aref) -> str:
+        """What a ring is called among the parameters of this role."""
+        return self.buffer(min(aref.buffers)) if len(aref.buffers) > 1 else f"{self.ring(aref)}_ring"
 
     def note(self, use: str, kind: str, cursor: int, line: int) -> None:
-        """That the next line uses a barrier of the slot at a cursor. use: "wait", "arrive", "expect"."""
-        aref = self.aref(cursor)
-        self.out.fact(ring_use(use, f"{self.ring(aref)}_{kind}", aref.depth, kind == "empty"), line)
+        """That the next line uses a barrier of the slot at a cursor. use: "wait", "arrive", "expect", "commit"."""
+        self.out.fact(ring_use(use, f"{self.ring_of(cursor)}.{kind}", self.aref(cursor).depth, kind == "empty"), line)
 
     def buffer(self, number: int) -> str:
         """What a buffer is called in this role."""
@@ -168,11 +161,10 @@ class Role:
     def place(self, ref: SlotRef) -> str:
         """A slot of a buffer, or a part of it."""
         buffer = self.program.buffers[ref.buffer]
-        name = self.buffer(ref.buffer)
-        text = name
-        if ref.cursor is not None:
-            over, slot = hosted(self.program, buffer), self.slot(ref.cursor)
-            text = f"{name}.index({over.index(slot) if over is not None else slot})"
+        if ref.cursor is None:
+            text = self.buffer(ref.buffer)
+        else:
+            text = f"{self.ring_of_tile(ref)}.tile({self.count(ref.cursor)})"
         for axis, part in enumerate((ref.rows, ref.columns)):
             if part is not None and part != (0, buffer.shape[axis]):
                 text += f".slice({part[0]}, {part[1] - part[0]}, dim={axis})"
@@ -229,7 +221,7 @@ def role_of(program: WarpProgram, section: Section, descriptors: dict[tuple[int,
         given, start=_own(given.start), body=_own(given.body), skip=_own(given.skip), finish=_own(given.finish)
     )
     stream, counters = merged(stream)
-    taken = {a.name for a in program.program.arguments} | {"gl", "tma", "mbarrier", "instance", "triton"}
+    taken = {a.name for a in program.program.arguments} | {"gl", "tma", "instance"} | shared_names()
     role = Role(
         program,
         section,
@@ -254,6 +246,7 @@ def _own(stmts: Iterable[Stmt]) -> tuple[Stmt, ...]:
 
 # ---------------------------------------------------------------- names
 _NUMBERED = re.compile(r"_\d+$")
+_OF_BLOCK = re.compile(r"_\d+(?=_|$)")  # in the name of a ring: of one row block
 
 
 def identifier(name: str) -> str:
@@ -267,7 +260,8 @@ def _counter_names(role: Role, taken: set[str]) -> dict[int, str]:
     made: dict[int, str] = {}
     for shared in dict.fromkeys(role.counters.values()):
         members = [c for c, k in role.counters.items() if k == shared]
-        rings = list(dict.fromkeys(role.ring(aref) for aref in sorted(map(role.aref, members), key=lambda a: a.id)))
+        arefs = sorted(map(role.aref, members), key=lambda a: a.id)
+        rings = list(dict.fromkeys(_OF_BLOCK.sub("", role.ring(aref)) for aref in arefs))
         prefix = f"{'_'.join(rings)}_" if len(rings) <= NAMED else ""
         made[shared] = free(f"{prefix}{_part(role, members)}", taken)
     return made

@@ -10,7 +10,7 @@ from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.columns import print_columns
 from twill.codegen.print.gluon.constants import HELPER, INDICES
 from twill.codegen.print.gluon.elementwise import Elementwise, print_elementwise
-from twill.codegen.print.gluon.error_function import function_of, print_tail
+from twill.codegen.print.gluon.error_function import print_tail
 from twill.codegen.print.gluon.fold import FoldedBlock, folds, reads
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout
 from twill.codegen.print.gluon.loops import print_loop
@@ -152,7 +152,6 @@ def value_of(stmt: Stmt, role: Role) -> Value | None:
             begin = start if isinstance(start, int) else None
             within = f"gl.arange(0, {extent}, layout={role.layout(layout)})"
             if result in role.masking:
-                role.features.add(INDICES)
                 within = f"{INDICES}({within})"
             if begin == 0:
                 return Text(within), layout
@@ -196,7 +195,6 @@ def computed(stmt: Compute, role: Role) -> Value:
     attributes = {name: value for name, value in stmt.attributes if name not in ("often_one", "natural")}
     operation = Elementwise(stmt.kind, texts, element, role.fragment(stmt.result).element, attributes)
     if stmt.kind == "erfc":
-        role.features.add(function_of(operation))
         return print_tail(operation), want
     return print_elementwise(operation), want
 
@@ -230,7 +228,6 @@ def print_value(stmt: Stmt, made: Value, folded: bool, role: Role) -> None:
     if isinstance(stmt, Compute) and stmt.kind == "cast" and isinstance(stmt.operands[0], Reg):
         source = role.names.get(stmt.operands[0].fragment, "")
     if isinstance(want, OperandA) and result in role.known:
-        role.features.add(HELPER)
         role.out.call(f"{role.name(result, source)} = {HELPER}", [text.text, role.layout(want)], kernel=stmt.line)
         return
     said = role.converted(text, layout, want)
@@ -308,7 +305,6 @@ def print_store_shared(stmt: StoreShared, role: Role) -> None:
 
 def print_proxy_fence(stmt: ProxyFence, role: Role) -> None:
     """What threads did in shared memory is seen by TMA and products."""
-    role.features.add("fence")
     role.out.line(hopper.FENCE)
 
 
@@ -335,7 +331,13 @@ def print_if(stmt: If, role: Role) -> None:
     among = role.among
     if isinstance(stmt.condition, PerGroup):
         role.among = tuple(place for place in among if stmt.condition.values[place])
-    with role.out.block(f"if {role.scalar(stmt.condition).text}", stmt.line):
+    condition = role.scalar(stmt.condition)
+    if not stmt.body:
+        role.among = among
+        with role.out.block(f"if not {condition.within(ATOM)}", stmt.line):
+            print_block(stmt.otherwise, role)
+        return
+    with role.out.block(f"if {condition.text}", stmt.line):
         print_block(stmt.body, role)
     role.among = among
     if stmt.otherwise:

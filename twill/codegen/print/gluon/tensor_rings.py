@@ -10,12 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twill import exc
-from twill.codegen.print.gluon.scalars import TYPES
-from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.warp.program import Buffer, WarpProgram
-
-REINTERPRETED = "tensor_memory_as"
-"""The function that gives a ring another element and shape: versions differ in its name."""
 
 
 @dataclass(frozen=True)
@@ -25,12 +20,6 @@ class HostedRing:
     host: Buffer
     each: int
     first: int
-
-    def index(self, slot: str) -> str:
-        """Where in the ring the tile of a slot is."""
-        inner = slot if slot.isalnum() else f"({slot})"
-        text = str(int(slot) * self.each) if slot.isdigit() else f"{self.each} * {inner}" if self.each > 1 else slot
-        return f"{text} + {self.first}" if self.first else text
 
 
 def hosted(program: WarpProgram, buffer: Buffer) -> HostedRing | None:
@@ -46,21 +35,6 @@ def hosted(program: WarpProgram, buffer: Buffer) -> HostedRing | None:
                 raise exc.NotInGluon(f"`{buffer.name}` lies over `{other.name}` as no tile of Gluon can")
             return HostedRing(other, each, first)
     return None
-
-
-def memory_layout(shape: tuple[int, ...]) -> str:
-    """A tile in tensor memory, a lane for each row and a column for each of its columns of 32 bits."""
-    return f"TensorMemoryLayout(block=({shape[0]}, {shape[1]}), col_stride=1)"
-
-
-def print_ring(name: str, buffer: Buffer, slots: str, over: HostedRing | None, host: str, out: PythonWriter) -> None:
-    """The line that makes a ring. slots: how many. host: the name of the ring that it lies over."""
-    tiles = slots if over is None else over.index(slots) if over.each == 1 else f"{over.each} * {slots}"
-    given = [f"gl.{TYPES[buffer.element]}", f"[{tiles}, {', '.join(map(str, buffer.shape))}]"]
-    if over is None:
-        out.call(f"{name} = allocate_tensor_memory", [*given, memory_layout(buffer.shape)])
-        return
-    out.call(f"{name} = {REINTERPRETED}", [host, *given, memory_layout(buffer.shape)])
 
 
 def _overlap(one: Buffer, other: Buffer) -> bool:

@@ -48,9 +48,17 @@ class PythonWriter:
         """Whether a call stands on one line."""
         return STEP * self._depth + len(head) + len(", ".join(arguments)) + len(tail) + 1 <= WIDTH
 
-    def filled(self, parts: Sequence[str]) -> list[str]:
-        """Parts with commas between them, as many on a line as there is room for; one line has none at its end."""
-        room = WIDTH - STEP * self._depth
+    def aligned(self, head: str, arguments: Sequence[str], tail: str) -> None:
+        """`head(arguments)`: on one line, or the arguments below one another."""
+        lines = self.filled(arguments, len(head) + 1 + len(tail))
+        for number, text in enumerate(lines):
+            begin = f"{head}(" if not number else " " * (len(head) + 1)
+            self.line(f"{begin}{text}" if number < len(lines) - 1 else f"{begin}{text.removesuffix(',')}{tail}")
+
+    def filled(self, parts: Sequence[str], taken: int = 0) -> list[str]:
+        """Parts with commas between them, as many on a line as there is room for; one line has none at its end.
+        taken: characters of a line that are not for them."""
+        room = WIDTH - STEP * self._depth - taken
         lines = [""]
         for part in parts:
             longer = f"{lines[-1]} {part},".lstrip()

@@ -1,0 +1,95 @@
+"""The lines of the kernel that make rings, and the buffers that are in none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from twill.codegen.print.gluon import hopper
+from twill.codegen.print.gluon.facts import inits
+from twill.codegen.print.gluon.role import identifier
+from twill.codegen.print.gluon.scalars import BITS, TYPES
+from twill.codegen.print.gluon.tensor_rings import hosted
+from twill.codegen.print.gluon.writer import PythonWriter
+from twill.codegen.warp.program import Aref, Buffer, WarpProgram
+
+
+def ring_name(program: WarpProgram, aref: Aref) -> str:
+    """What a ring is called in the kernel; one of several tiles after the first of them."""
+    named = program.buffers[min(aref.buffers)] if len(aref.buffers) > 1 else aref
+    return f"{identifier(named.name)}_ring"
+
+
+def buffer_name(program: WarpProgram, number: int) -> str:
+    """What a buffer is called in the kernel."""
+    name = identifier(program.buffers[number].name)
+    return f"{name}_ring" if any(number in aref.buffers for aref in program.arefs) else name
+
+
+def shared_layout(buffer: Buffer) -> tuple[str, str]:
+    """Name and definition of a buffer's layout in shared memory."""
+    return shared_layout_of(buffer.swizzle, buffer.element, len(buffer.shape))
+
+
+def shared_layout_of(swizzle: int, element: str, rank: int) -> tuple[str, str]:
+    """Name and definition of a layout of tiles in shared memory."""
+    bits = BITS[element]
+    name = f"SWIZZLED_{swizzle}" if bits == 16 else f"SWIZZLED_{swizzle}_OF_{bits}_BITS"
+    return name, hopper.shared_layout(swizzle, bits, rank)
+
+
+def layouts(buffers: list[Buffer]) -> Iterator[tuple[str, str]]:
+    """Names and definitions of the layouts of buffers, each once and in order."""
+    yield from sorted({shared_layout(b) for b in buffers if not b.tensor})
+
+
+def print_memory(program: WarpProgram, buffers: list[Buffer], out: PythonWriter) -> None:
+    """What partitions share, in the order of the buffers."""
+    for buffer in buffers:
+        having = [one for one in program.arefs if buffer.id in one.buffers]
+        aref = next((one for one in having if min(one.buffers) != buffer.id), None)
+        rings = [one for one in having if min(one.buffers) == buffer.id]
+        if aref is not None:
+            beside = [ring_name(program, aref), _allocated(buffer, aref.depth)]
+            out.call(f"{buffer_name(program, buffer.id)} = ring_beside", beside)
+        elif not rings:
+            out.line(f"{buffer_name(program, buffer.id)} = {_allocated(buffer)}")
+        for ring in rings:
+            if ring is rings[0]:
+                _print_ring(ring, buffer, program, out)
+            else:
+                _print_call(ring, "ring", [f"{ring_name(program, rings[0])}.tiles"], program, out)
+
+
+def _print_ring(ring: Aref, buffer: Buffer, program: WarpProgram, out: PythonWriter) -> None:
+    """The ring that has a buffer first."""
+    over = hosted(program, buffer)
+    given = [f"gl.{TYPES[buffer.element]}", _shape(buffer, ring.depth * (over.each if over is not None else 1))]
+    if over is not None:
+        host = next(one for one in program.arefs if over.host.id in one.buffers)
+        more = [f"each={over.each}", f"first={over.first}"]
+        _print_call(ring, "tensor_ring_over", [ring_name(program, host), *given], program, out, more)
+    elif buffer.tensor:
+        _print_call(ring, "tensor_ring", given, program, out)
+    else:
+        _print_call(ring, "ring", [_allocated(buffer, ring.depth)], program, out)
+
+
+def _print_call(
+    ring: Aref, maker: str, given: list[str], program: WarpProgram, out: PythonWriter, more: Sequence[str] = ()
+) -> None:
+    """Whole partitions arrive, each once, where warps do in the warp program; the TMA's bytes, and products that are
+    over, come with one arrival."""
+    full = ring.full_count if ring.transport in ("tma", "mma") else ring.full_count // hopper.WARPS
+    issuing = sum(program.groups[consumer].issuer for consumer in ring.consumers)
+    empty = issuing + (ring.empty_count - issuing) // hopper.WARPS
+    out.fact(inits([full, empty] * ring.depth))
+    out.call(f"{ring_name(program, ring)} = {maker}", [*given, f"full={full}", f"empty={empty}", *more])
+
+
+def _allocated(buffer: Buffer, depth: int = 0) -> str:
+    """The call that gives a buffer its shared memory. depth: of its ring; 0 for one that is in none."""
+    return f"gl.allocate_shared_memory(gl.{TYPES[buffer.element]}, {_shape(buffer, depth)}, {shared_layout(buffer)[0]})"
+
+
+def _shape(buffer: Buffer, tiles: int) -> str:
+    return f"[{', '.join(map(str, [*([tiles] if tiles else []), *buffer.shape]))}]"
