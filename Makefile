@@ -6,11 +6,13 @@
 #
 # PYTHON=python3.12 make test    another interpreter
 # TRITON=3.7.1 make test-triton  the frontend's tests with one version of Triton
+# WORKERS=3 make unit            the tests in another number of processes than there are cores
 
 PYTHON ?= python3
 OLDEST := 3.6.0
 NEWEST := 3.9.0
 TRITON ?= $(OLDEST)
+WORKERS ?= auto
 
 BIN := .venv/bin
 # What the versions of Triton can differ in: everything from the kernel file to the dependence
@@ -22,7 +24,7 @@ FRONTEND := tests/kernel tests/tile/access tests/tile/rewrite tests/tile/transla
 
 # Files of tests go to as many processes as there are cores, in the order of tests/longest_first.py; what one
 # file computed once, its tests share.
-PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 # From the kernel file to the costed graph, and what is said of it: seconds.
 QUICK := tests/kernel tests/machine tests/manifest tests/toml tests/zlp tests/schedule tests/show tests/codegen/warp
 
