@@ -44,7 +44,6 @@ _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+([^;]*);")
 _COUNTED = re.compile(r"(%?[$\w]+)<(\d+)>")
 _VARIABLE = re.compile(r"\.(shared|global|const|local|param)\b([^;=]*)(?:=\s*(\{[^}]*\}|[^;]*))?;")
 _DECLARED = re.compile(r"([$%\w]+)((?:\[\d*\])*)\s*$")
-_STATEMENT = re.compile(r"[^;]*;")
 _TUNING = re.compile(
     r"\.(maxntid|reqntid|minnctapersm|maxnctapersm|maxnreg|noreturn|pragma|reqnctapercluster|explicitcluster|maxclusterrank)\b([^\n{;]*);?"
 )
@@ -93,6 +92,7 @@ class _Parser:
         self.files: dict[int, str] = {int(m.group(1)): m.group(2) for m in _FILE.finditer(text)}
         self.place = (0, 0)  # file and line of the source, of what follows
         self.outer: dict[tuple[int, int, int], tuple[int, int, int]] = {}  # what was inlined where
+        self.opcodes: dict[str, tuple[str, tuple[str, ...]]] = {}  # names and modifiers
 
     def module(self) -> PtxModule:
         target = ""
@@ -146,7 +146,7 @@ class _Parser:
         body = self._body()
         return Function(
             head.group(2), tuple(parameters), tuple(body.variables), body.registers,
-            tuple(_with_targets(body, one) for one in body.instructions),
+            tuple([_with_targets(body, one) for one in body.instructions] if body.tables else body.instructions),
             body.labels, threads, limit,
         )  # fmt: skip
 
@@ -225,11 +225,11 @@ class _Parser:
 
     def _instruction(self, body: _Body) -> PtxInstruction:
         line = self._line()
-        match = _STATEMENT.match(self.text, self.at)
-        if match is None:
+        end = self.text.find(";", self.at)
+        if end < 0:
             raise self._error("an instruction without its semicolon")
-        self.at = match.end()
-        text = " ".join(match.group()[:-1].split())
+        text = " ".join(self.text[self.at : end].split())
+        self.at = end + 1
         guard: Register | Negated | None = None
         rest = text
         if rest.startswith("@"):
@@ -237,20 +237,27 @@ class _Parser:
             predicate = Register(_named(body, word.lstrip("!")))
             guard = Negated(predicate) if word.startswith("!") else predicate
         opcode, _, operands = rest.strip().partition(" ")
-        name, *modifiers = opcode.split(".")
+        if opcode not in self.opcodes:
+            first, *others = opcode.split(".")
+            self.opcodes[opcode] = first, tuple(others)
+        name, modifiers = self.opcodes[opcode]
         try:
-            parsed = tuple(self._operand(body, operand) for operand in _split(operands))
+            parsed = tuple([self._operand(body, operand) for operand in _split(operands)])
         except ValueError as error:
             raise MalformedPtx(f"`{text[:120]}`: {error}", line=line) from None
         place = InstructionPlace(line, self.files.get(self.place[0], ""), self.place[1])
-        return PtxInstruction(name, tuple(modifiers), parsed, guard, place, text)
+        return PtxInstruction(name, modifiers, parsed, guard, place, text)
 
     def _operand(self, body: _Body, text: str) -> Operand:
-        if text not in body.operands:
-            body.operands[text] = self._new_operand(body, text)
-        return body.operands[text]
+        known = body.operands.get(text)
+        if known is None:
+            known = body.operands[text] = self._new_operand(body, text)
+        return known
 
     def _new_operand(self, body: _Body, text: str) -> Operand:
+        name = _named(body, text)
+        if name in body.registers:
+            return Register(name)
         if text.startswith("{"):
             return Vector(tuple(self._operand(body, part) for part in _split(text[1:-1])))
         if text.startswith("["):
@@ -264,9 +271,6 @@ class _Parser:
             return Negated(Register(_named(body, text[1:].strip())))
         if text[0].isdigit() or text[0] == "-":
             return literal(text)
-        name = _named(body, text)
-        if name in body.registers:
-            return Register(name)
         if text.startswith("%"):
             return Special(text)
         base, plus, offset = text.partition("+")
@@ -371,6 +375,9 @@ def _named(body: _Body, name: str) -> str:
 
 def _split(text: str) -> list[str]:
     """At the commas that stand in no braces or brackets."""
+    if "[" not in text and "{" not in text:
+        parts = [part.strip() for part in text.split(",")]
+        return parts if parts[-1] else parts[:-1]
     parts, depth, begin = [], 0, 0
     for match in _TOP.finditer(text):
         character = match.group()

@@ -40,6 +40,7 @@ TYPES: dict[str, Any] = {
     "e4m3x2": np.uint16, "e5m2x2": np.uint16,
 }  # fmt: skip
 """Types of instructions -> what arrays of them hold: bits, for what NumPy does not compute with."""
+_DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(kind) for name, kind in TYPES.items()}
 _TYPE = re.compile(r"pred|[busf](8|16|32|64)|bf16(x2)?|f16x2|tf32|e4m3x2|e5m2x2|b128")
 
 
@@ -108,7 +109,7 @@ class Operands:
 
     def fetch(self, instruction: PtxInstruction, operand: Operand, type: str) -> Fetch:
         """Reads an operand as an array of a type."""
-        dtype = np.dtype(TYPES[type])
+        dtype = _DTYPES[type]
         if isinstance(operand, Register):
             return self._register(instruction, operand, dtype)
         if isinstance(operand, Negated):
@@ -125,7 +126,7 @@ class Operands:
 
     def value(self, instruction: PtxInstruction, operand: Operand, type: str) -> int | float:
         """What is known before it runs: numbers and addresses of variables. UnsupportedPtx: anything else."""
-        dtype = np.dtype(TYPES[type])
+        dtype = _DTYPES[type]
         if isinstance(operand, FloatImmediate):
             if dtype.kind == "f":
                 return operand.value
@@ -180,7 +181,7 @@ class Operands:
         if not isinstance(operand, Register) or operand.name not in self.registers:
             raise unsupported(instruction, f"destination {operand}")
         number, own = self.registers[operand.name], held(self.types[operand.name])
-        dtype = np.dtype(TYPES[type])
+        dtype = _DTYPES[type]
         if own == dtype:
             return _plain(number)
         if own.itemsize == dtype.itemsize:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -88,9 +88,10 @@ def _code(function: Function, layout: VariableLayout, clusters: bool) -> Code:
     starts = _starts(function)
     block_at = {start: number for number, start in enumerate(starts)}
     labels = {name: block_at[at] for name, at in function.labels.items() if at in block_at}
-    related = _related(function, operands)
+    touched = [_touched(operands, instruction) for instruction in function.instructions]
+    related = _related(function, operands, touched)
     blocks = [
-        _block(operands, function.instructions[start:end], number + 1, labels, related)
+        _block(operands, function.instructions[start:end], touched[start:end], number + 1, labels, related)
         for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(function.instructions)], strict=True))
     ]
     return Code(
@@ -163,12 +164,19 @@ def _starts(function: Function) -> list[int]:
 
 
 def _block(
-    operands: Operands, given: Sequence[PtxInstruction], following: int, labels: dict[str, int], related: set[int]
+    operands: Operands,
+    given: Sequence[PtxInstruction],
+    touched: Sequence[Touched],
+    following: int,
+    labels: dict[str, int],
+    related: set[int],
 ) -> Block:
     last = given[-1] if control.ends_block(given[-1]) else None
     body = given[:-1] if last else given
     end = control.falls_through(following) if last is None else control.build(operands, last, following, labels)
-    each = tuple(_touched(operands, instruction) for instruction in body)
+    each = tuple(touched[: len(body)])
+    # What a multiply does to its accumulators is its own business.
+    writing = each if last is None or last.name == "wgmma" else touched
     return Block(
         steps=tuple(_step(operands, instruction) for instruction in body),
         instructions=tuple(body),
@@ -176,20 +184,18 @@ def _block(
         last=last,
         touched=frozenset().union(*(numbers for reads, writes, _ in each for numbers in (reads, writes))),
         each=each,
-        last_touched=frozenset() if last is None else frozenset().union(*_touched(operands, last)[:2]),
-        written=tuple((w, m) for _, writes, m in (*each, *_of_end(operands, last)) for w in writes if w in related),
+        last_touched=frozenset() if last is None else touched[-1][0] | touched[-1][1],
+        written=tuple((w, moved) for _, writes, moved in writing for w in writes if w in related),
     )
 
 
-def _of_end(operands: Operands, last: PtxInstruction | None) -> tuple[tuple[frozenset[int], frozenset[int], int], ...]:
-    """What the end itself touches. A multiply's accumulators are its own business."""
-    return () if last is None or last.name == "wgmma" else (_touched(operands, last),)
-
-
 def _step(operands: Operands, instruction: PtxInstruction) -> Step:
-    found = (build(operands, instruction) for build in _ROOMS)
-    step = next((step for step in found if step is not None), None)
-    if step is None:
+    step = None
+    for build in _ROOMS:
+        step = build(operands, instruction)
+        if step is not None:
+            break
+    else:
         raise unsupported(instruction)
     if instruction.guard is not None:
         step = _guarded(step, operands, instruction)
@@ -258,44 +264,53 @@ def _placed_end(end: End, instruction: PtxInstruction) -> End:
 # ---------------------------------------------------------------- registers
 
 
-def _numbers(operands: Operands, operand: Operand | None) -> Iterator[int]:
+Touched = tuple[frozenset[int], frozenset[int], int]
+"""Registers that an instruction reads and writes, and the source if it is a move, else -1."""
+
+
+def _numbers(operands: Operands, operand: Operand | None) -> tuple[int, ...]:
+    """The registers that an operand names."""
+    if isinstance(operand, Register):
+        number = operands.registers.get(operand.name)
+        return () if number is None else (number,)
+    return tuple(number for part in _parts(operand) for number in _numbers(operands, part))
+
+
+def _parts(operand: Operand | None) -> tuple[Operand, ...]:
+    """What an operand is made of."""
     match operand:
-        case Register(name):
-            if name in operands.registers:
-                yield operands.registers[name]
         case Negated(of):
-            yield from _numbers(operands, of)
+            return (of,)
         case Vector(parts):
-            for part in parts:
-                yield from _numbers(operands, part)
+            return parts
         case DestinationPair(first, second):
-            yield from (*_numbers(operands, first), *_numbers(operands, second))
+            return first, second
         case AddressOperand(base, _, coordinates):
-            for part in (base, *coordinates):
-                yield from _numbers(operands, part)
+            return base, *coordinates
+    return ()
 
 
-def _touched(operands: Operands, instruction: PtxInstruction) -> tuple[frozenset[int], frozenset[int], int]:
+def _touched(operands: Operands, instruction: PtxInstruction) -> Touched:
     given = instruction.operands
     stores = instruction.name in _SOURCES_ONLY or (bool(given) and isinstance(given[0], AddressOperand))
-    writes = frozenset[int]() if stores or not given else frozenset(_numbers(operands, given[0]))
-    sources = (*(given if stores else given[1:]), instruction.guard)
-    reads = frozenset(number for operand in sources for number in _numbers(operands, operand))
+    writes = () if stores or not given else _numbers(operands, given[0])
+    reads = [number for operand in (given if stores else given[1:]) for number in _numbers(operands, operand)]
+    if instruction.guard is not None:
+        reads += _numbers(operands, instruction.guard)
     plain = instruction.name == "mov" and instruction.guard is None and len(given) == 2
-    moved = next(iter(reads)) if plain and isinstance(given[1], Register) and isinstance(given[0], Register) else -1
-    return reads, writes, moved
+    moved = reads[0] if plain and isinstance(given[1], Register) and isinstance(given[0], Register) else -1
+    return frozenset(reads), frozenset(writes), moved
 
 
-def _related(function: Function, operands: Operands) -> set[int]:
+def _related(function: Function, operands: Operands, touched: Sequence[Touched]) -> set[int]:
     """Registers of multiplies, and those that are moved into them, however often."""
     related: set[int] = set()
     sources: dict[int, set[int]] = {}
-    for instruction in function.instructions:
+    for instruction, (_, writes, moved) in zip(function.instructions, touched, strict=True):
         if instruction.name == "wgmma" and "mma_async" in instruction.modifiers:
             related |= wgmma_in_flight.registers_used(operands, instruction)
-        elif instruction.name == "mov":
-            _, writes, moved = _touched(operands, instruction)
-            for target in writes if moved >= 0 else ():
+        elif moved >= 0:
+            for target in writes:
                 sources.setdefault(target, set()).add(moved)
     ahead = list(related)
     while ahead:
