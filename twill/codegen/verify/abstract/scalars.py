@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,35 +43,62 @@ def no_element(fragment: int) -> Scalar:
     raise KeyError(fragment)
 
 
+Code = Callable[[EvaluationScope], Scalar]
+
+_made: dict[int, Code] = {}
+"""The functions of expressions that exist, by the identity of each: what is equal is not always the same (0 and -0)."""
+
+
 def evaluate(expr: Expr, scope: EvaluationScope) -> Scalar:
     """The number: a Python int for integers of 32 and 64 bits, else a NumPy scalar. KeyError: an unknown name."""
-    if isinstance(expr, Apply):
-        return _apply(expr, scope)
-    if isinstance(expr, Local):
-        return scope.names[expr.name]
+    code = _made.get(id(expr))
+    if code is None:
+        code = _made[id(expr)] = _code(expr)
+        weakref.finalize(expr, _made.pop, id(expr)).atexit = False
+    return code(scope)
+
+
+def _code(expr: Expr) -> Code:
+    """An expression as a function, which is called much more often than it is made. It does not hold `expr`."""
     match expr:
+        case Apply():
+            return _applied(expr)
+        case Local(name):
+            return lambda scope: scope.names[name]
         case Number(value, element):
-            return value if element in _INTEGERS else rounded(value, element)[()]
+            number = value if element in _INTEGERS else rounded(value, element)[()]
+            return lambda scope: number
+        case Symbol(_, name, element) if element in ("i32", "i64"):
+            return lambda scope: int(scope.arguments[name])
         case Symbol(_, name, element):
-            value = scope.arguments[name]
-            return int(value) if element in ("i32", "i64") else rounded(value, element)[()]
+            return lambda scope: rounded(scope.arguments[name], element)[()]
         case ProgramId(axis):
-            return scope.index[axis]
+            return lambda scope: scope.index[axis]
         case NumPrograms(axis):
-            return scope.grid[axis]
+            return lambda scope: scope.grid[axis]
         case CtaNumber(of):
-            return scope.cta[of]
+            return lambda scope: scope.cta[of]
         case Element(fragment):
-            return scope.element(fragment)
+            return lambda scope: scope.element(fragment)
         case Lookup(argument, index, element, condition, pad):
-            touched = condition is None or bool(evaluate(condition, scope))
-            if scope.tensors is None:
-                return 0 if element in ("i32", "i64") else rounded(0, element)[()]
-            at, tensor = integer(index, scope), scope.tensors[argument]
-            if touched and not 0 <= at < tensor.size:
-                raise IndexError(f"element {at} of `{argument}`")
-            value = rounded(tensor[at] if touched else pad, element)[()]
-            return int(value) if element in ("i32", "i64") else value
+            return _looked_up(argument, _code(index), element, None if condition is None else _code(condition), pad)
+    raise TypeError(f"no number: {expr}")
+
+
+def _looked_up(argument: str, index: Code, element: str, condition: Code | None, pad: float) -> Code:
+    whole = element in ("i32", "i64")
+
+    def found(scope: EvaluationScope) -> Scalar:
+        touched = condition is None or bool(condition(scope))
+        if scope.tensors is None:
+            return 0 if whole else rounded(0, element)[()]
+        at, tensor = int(index(scope)), scope.tensors[argument]
+        if touched and not 0 <= at < tensor.size:
+            raise IndexError(f"element {at} of `{argument}`")
+        value = rounded(tensor[at] if touched else pad, element)[()]
+        return int(value) if whole else value
+
+    return found
 
 
 def integer(expr: Expr, scope: EvaluationScope) -> int:
@@ -88,17 +116,65 @@ _INTEGER: dict[str, Callable[[int, int], int]] = {
 }  # fmt: skip
 
 
-def _apply(expr: Apply, scope: EvaluationScope) -> Scalar:
-    operands = [evaluate(operand, scope) for operand in expr.operands]
-    if expr.unsigned:
-        return _unsigned(expr, operands)
-    known = of_integers(expr.kind, operands, expr.element, expr.named)
-    if known is not None:
-        return known
+def _applied(expr: Apply) -> Code:
+    kind, element, named = expr.kind, expr.element, expr.named
+    operands = [_code(operand) for operand in expr.operands]
     sources = [operand.element for operand in expr.operands]
-    arrays = [rounded(operand, source) for operand, source in zip(operands, sources, strict=True)]
-    value = apply(expr.kind, arrays, expr.element, expr.named, sources)[()]
-    return int(value) if expr.element in ("i32", "i64") else value
+    if expr.unsigned:
+        return lambda scope: _unsigned(kind, [operand(scope) for operand in operands], named)
+
+    def general(numbers: Sequence[Scalar]) -> Scalar:
+        arrays = [rounded(number, source) for number, source in zip(numbers, sources, strict=True)]
+        value = apply(kind, arrays, element, named, sources)[()]
+        return int(value) if element in ("i32", "i64") else value
+
+    quick = integer_operation(kind, element, named)
+    if quick is None or len(operands) != 2:
+        return lambda scope: general([operand(scope) for operand in operands])
+    first, second = operands
+
+    def applied(scope: EvaluationScope) -> Scalar:
+        left, right = first(scope), second(scope)
+        known = quick(left, right) if type(left) is int and type(right) is int else None
+        return general((left, right)) if known is None else known
+
+    return applied
+
+
+Operation = Callable[[int, int], int | None]
+
+
+def integer_operation(kind: str, element: str, attributes: Mapping[str, Any]) -> Operation | None:
+    """An operation on two signed Python integers, whose result is as its type holds it; None: it is none of these, or
+    (as result) it is not defined for these two."""
+    if not attributes.get("signed", 1):
+        return None
+    if kind == "compare":
+        return _COMPARE[str(attributes["predicate"])]
+    if element not in ("i32", "i64") or kind not in ("div", "rem", *_INTEGER):
+        return None
+    bits = 31 if element == "i32" else 63
+    least, most, turn = -(1 << bits), (1 << bits) - 1, 1 << (bits + 1)
+    function = _INTEGER.get(kind) or (_quotient if kind == "div" else _remainder)
+
+    def operation(left: int, right: int) -> int | None:
+        found = function(left, right)
+        return found if found is None or least <= found <= most else (found - least) % turn + least
+
+    return operation
+
+
+def _quotient(left: int, right: int) -> int | None:
+    """Truncated towards zero."""
+    if not right:
+        return None
+    return abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
+
+
+def _remainder(left: int, right: int) -> int | None:
+    """With the sign of the dividend."""
+    quotient = _quotient(left, right)
+    return None if quotient is None else left - right * quotient
 
 
 def of_integers(kind: str, operands: Sequence[Scalar], element: str, attributes: Mapping[str, Any]) -> int | None:
@@ -106,40 +182,32 @@ def of_integers(kind: str, operands: Sequence[Scalar], element: str, attributes:
     if len(operands) != 2:
         return None
     left, right = operands
-    if type(left) is not int or type(right) is not int or not attributes.get("signed", 1):
+    if type(left) is not int or type(right) is not int:
         return None
-    if kind == "compare":
-        return _COMPARE[str(attributes["predicate"])](left, right)
-    if element not in ("i32", "i64"):
-        return None
-    if kind in _INTEGER:
-        return wrapped(_INTEGER[kind](left, right), element)
-    if kind in ("div", "rem") and right:
-        quotient = abs(left) // abs(right) * (1 if (left < 0) == (right < 0) else -1)
-        return wrapped(quotient if kind == "div" else left - right * quotient, element)
-    return None
+    operation = integer_operation(kind, element, attributes)
+    return None if operation is None else operation(left, right)
 
 
-def _unsigned(expr: Apply, operands: list[Scalar]) -> int:
+def _unsigned(kind: str, operands: list[Scalar], named: Mapping[str, Any]) -> int:
     """Of the tile scheduler: modulo 2^32. What is divided by 0 is used by no instance; its value is that of PTX."""
     numbers = [int(operand) for operand in operands]
-    match expr.kind, numbers:
+    match kind, numbers:
         case "select", [condition, one, other]:
             found = one if condition else other
         case "cast", [found]:
             pass
         case "compare", [left, right]:
-            return int(_COMPARE[str(expr.named["predicate"])](left, right))
+            return int(_COMPARE[str(named["predicate"])](left, right))
         case "div", [left, right]:
             found = left // right if right else -1
         case "rem", [left, right]:
             found = left % right if right else left
         case "and", [left, right]:
             found = left & right
-        case kind, [left, right]:
+        case _, [left, right]:
             found = _INTEGER[kind](left, right)
         case _:
-            raise ValueError(f"unsigned numbers have no operation `{expr.kind}`")
+            raise ValueError(f"unsigned numbers have no operation `{kind}`")
     return found % (1 << 32)
 
 
