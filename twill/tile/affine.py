@@ -143,7 +143,12 @@ class Polynomial:
 
     def evaluate(self, values: Mapping[int, int]) -> int:
         """The value when every symbol has the given value; KeyError names a missing symbol."""
-        return sum(c * math.prod(int(values[s]) ** p for s, p in m) for m, c in self.terms)
+        total = 0
+        for monomial, product in self.terms:
+            for symbol, power in monomial:
+                product *= int(values[symbol]) ** power
+            total += product
+        return total
 
     def divisor(self, known: Mapping[int, int]) -> int:
         """A number that provably divides the value, given numbers that divide symbols (1 if not

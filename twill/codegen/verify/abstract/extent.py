@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from twill.codegen.verify.abstract.scalars import of_integers, wrapped
+from twill.codegen.verify.abstract.by_identity import by_identity
+from twill.codegen.verify.abstract.scalars import integer_operation, wrapped
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conversions import rounded
 from twill.tile.interpret.elements import OutsideOfTensor
@@ -107,7 +108,7 @@ class ScalarInstance(Instance):
         start: Mapping[int, Any] | None = None,
     ) -> None:
         super().__init__(program, index, grid, tables_of(scalars), scalars, at=at)
-        self.body, self.start = self.part(program), start
+        self.body, self.start, self.codes = self.part(program), start, whole_numbers(program)
         self.within = within
         self.ranges: dict[tuple[int, int], tuple[int, int]] = {}
         self.constants: dict[int, tuple[int, int]] = {}
@@ -139,6 +140,15 @@ class ScalarInstance(Instance):
             self.note(op)
             self.look_up(op, op.access)
             return
+        code = self.codes.get(op.id)
+        if code is not None:
+            try:
+                known = code(self)
+            except KeyError:  # an operand that is not known
+                return
+            if known is not None:
+                self.values[op.results[0]] = known
+                return
         if op.kind == "visited" and not self.at:
             return
         if op.region is not None:
@@ -150,11 +160,7 @@ class ScalarInstance(Instance):
             whole = op.kind in ("div", "rem") and self.program.type_of(op.results[0]).element.startswith("i")
             if whole and not self.within and not self.values[op.operands[1]]:
                 raise ZeroStep
-            known = self.whole(op)
-            if known is None:
-                super().op(op)
-            else:
-                self.values[op.results[0]] = known
+            super().op(op)
 
     def evaluate(self, op: Op, operands: list[Any], kind: TileType, attributes: dict[str, Any]) -> Any:
         """As in any instance; integers are Python's."""
@@ -164,23 +170,6 @@ class ScalarInstance(Instance):
         ]
         found = super().evaluate(op, typed, kind, attributes)
         return int(found) if kind.element in ("i32", "i64") and not kind.shape else found
-
-    def whole(self, op: Op) -> int | None:
-        """The result of an operation on integers of 32 and 64 bits, which needs no arrays; None: of another one."""
-        if len(op.results) != 1:
-            return None
-        element, attributes = self.program.type_of(op.results[0]).element, dict(op.attributes)
-        match op.kind:
-            case "program_id":
-                return self.index[int(attributes["axis"])]  # type: ignore[arg-type]
-            case "num_programs":
-                return self.grid[int(attributes["axis"])]  # type: ignore[arg-type]
-            case "constant" if element in ("i32", "i64"):
-                return int(attributes["value"])  # type: ignore[arg-type]
-            case "cast" if element in ("i32", "i64") and attributes.get("signed", 1):
-                (operand,) = (self.values[operand] for operand in op.operands)
-                return wrapped(operand, element) if type(operand) is int else None
-        return of_integers(op.kind, [self.values[operand] for operand in op.operands], element, attributes)
 
     def begin(self) -> None:
         """Gives the arguments their values, integers as Python has them."""
@@ -223,6 +212,49 @@ class ScalarInstance(Instance):
     def _widen(ranges: dict[Any, tuple[int, int]], key: object, new: tuple[int, int]) -> None:
         low, high = ranges.get(key, new)
         ranges[key] = min(low, new[0]), max(high, new[1])
+
+
+Code = Callable[[ScalarInstance], int | None]
+"""What computes a number in an instance; None: it is none of Python's. KeyError: an operand that is not known."""
+
+
+@by_identity
+def whole_numbers(program: TileProgram) -> Mapping[int, Code]:
+    """The operations on integers of 32 and 64 bits, which need no arrays, by their id."""
+    found: dict[int, Code] = {}
+    for op in program.ops():
+        if op.id in program.scalar_ops and op.access is None and op.region is None and len(op.results) == 1:
+            code = _whole(op, program.type_of(op.results[0]).element)
+            if code is not None:
+                found[op.id] = code
+    return found
+
+
+def _whole(op: Op, element: str) -> Code | None:
+    attributes: Mapping[str, Any] = dict(op.attributes)
+    match op.kind, op.operands:
+        case "program_id", ():
+            axis = int(attributes["axis"])
+            return lambda instance: instance.index[axis]
+        case "num_programs", ():
+            axis = int(attributes["axis"])
+            return lambda instance: instance.grid[axis]
+        case "constant", () if element in ("i32", "i64"):
+            number = int(attributes["value"])
+            return lambda instance: number
+        case "cast", (operand,) if element in ("i32", "i64") and attributes.get("signed", 1):
+            return lambda instance: _held(instance.values[operand], element)
+        case kind, (left, right) if operation := integer_operation(kind, element, attributes):
+            return lambda instance: _of_two(operation, instance.values[left], instance.values[right])
+    return None
+
+
+def _held(number: Any, element: str) -> int | None:
+    return wrapped(number, element) if type(number) is int else None
+
+
+def _of_two(operation: Callable[[int, int], int | None], left: Any, right: Any) -> int | None:
+    return operation(left, right) if type(left) is int and type(right) is int else None
 
 
 class _Counter(ScalarInstance):

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 
+from twill.codegen.verify.abstract.by_identity import by_identity
 from twill.codegen.verify.abstract.cross_tile_reuse import count_reuse
 from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar, evaluate, no_element
 from twill.codegen.verify.abstract.scheduling import Index
@@ -194,7 +195,7 @@ def said(found: Iterable[Found]) -> set[tuple[object, bool]]:
     return every
 
 
-@cache
+@by_identity
 def comparisons(expr: Expr) -> tuple[Apply, ...]:
     """Of integers, inside of an expression."""
     every = (node for node in nodes(expr) if isinstance(node, Apply) and node.kind == "compare")

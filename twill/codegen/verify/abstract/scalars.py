@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from twill.codegen.verify.abstract.by_identity import by_identity
 from twill.codegen.warp.expression import (
     Apply,
     CtaNumber,
@@ -45,17 +45,10 @@ def no_element(fragment: int) -> Scalar:
 
 Code = Callable[[EvaluationScope], Scalar]
 
-_made: dict[int, Code] = {}
-"""The functions of expressions that exist, by the identity of each: what is equal is not always the same (0 and -0)."""
-
 
 def evaluate(expr: Expr, scope: EvaluationScope) -> Scalar:
     """The number: a Python int for integers of 32 and 64 bits, else a NumPy scalar. KeyError: an unknown name."""
-    code = _made.get(id(expr))
-    if code is None:
-        code = _made[id(expr)] = _code(expr)
-        weakref.finalize(expr, _made.pop, id(expr)).atexit = False
-    return code(scope)
+    return _code_of_root(expr)(scope)
 
 
 def _code(expr: Expr) -> Code:
@@ -99,6 +92,9 @@ def _looked_up(argument: str, index: Code, element: str, condition: Code | None,
         return int(value) if whole else value
 
     return found
+
+
+_code_of_root = by_identity(_code)
 
 
 def integer(expr: Expr, scope: EvaluationScope) -> int:
@@ -175,17 +171,6 @@ def _remainder(left: int, right: int) -> int | None:
     """With the sign of the dividend."""
     quotient = _quotient(left, right)
     return None if quotient is None else left - right * quotient
-
-
-def of_integers(kind: str, operands: Sequence[Scalar], element: str, attributes: Mapping[str, Any]) -> int | None:
-    """The result of an operation on two signed Python integers, as its type holds it; None: it is none of these."""
-    if len(operands) != 2:
-        return None
-    left, right = operands
-    if type(left) is not int or type(right) is not int:
-        return None
-    operation = integer_operation(kind, element, attributes)
-    return None if operation is None else operation(left, right)
 
 
 def _unsigned(kind: str, operands: list[Scalar], named: Mapping[str, Any]) -> int:
