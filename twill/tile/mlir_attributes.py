@@ -44,7 +44,9 @@ class Signature:
 
 
 _signatures: dict[str, Signature] = {}
+_attributes: dict[str, Mapping[str, Python]] = {}
 _types: dict[str, ValueType] = {}
+_RESULT = re.compile(r"\([^()]*\) -> ([^()]+)")  # of an operation with one result
 
 
 class Attributes:
@@ -66,12 +68,24 @@ class Attributes:
         """Of `<{value = 1 : i32}> {noinline} : (f32, f32) -> f32`: properties and attributes, which may both lack."""
         known = self._signatures if ALIAS.search(text) else _signatures
         if text not in known:
+            attributes, _, types = f" {text}".rpartition(" : ")
+            one = _RESULT.fullmatch(types)
+            results = (self.type(one[1]),) if one is not None else self._results(types)
+            known[text] = Signature(self._read(attributes.strip()), results)
+        return known[text]
+
+    def _results(self, types: str) -> tuple[ValueType, ...]:
+        """Of `(f32, f32) -> (f32, i32)`."""
+        return tuple(value_type(result) for result in self._parser(types).parse_function_type().outputs.data)
+
+    def _read(self, text: str) -> Mapping[str, Python]:
+        """Of `<{value = 1 : i32}> {noinline}`: many operations have the same ones, at other types."""
+        known = {} if ALIAS.search(text) else _attributes
+        if text not in known:
             parser = self._parser(text)
             properties, attributes = parser.parse_optional_properties_dict(), parser.parse_optional_attr_dict()
-            parser.parse_punctuation(":")
-            results = parser.parse_function_type().outputs.data
             values = {name: python_of(value) for name, value in {**properties, **attributes}.items()}
-            known[text] = Signature(MappingProxyType(values), tuple(value_type(result) for result in results))
+            known[text] = MappingProxyType(values)
         return known[text]
 
     def type(self, text: str) -> ValueType:
