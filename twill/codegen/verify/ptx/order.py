@@ -141,6 +141,7 @@ class Shadow:
 
     def __init__(self, size: int, clocks: Clocks, grain: int = 1) -> None:
         self.clocks, self.grain = clocks, grain
+        self.shift = grain.bit_length() - 1  # a grain is a power of two
         size = -(-size // grain)
         self.writer = np.zeros(size, np.int16)
         self.written = np.zeros(size, np.int32)
@@ -153,7 +154,7 @@ class Shadow:
         """Which elements bytes have, an array [..., k] or a slice."""
         if isinstance(at, slice):
             return slice(at.start // self.grain, -(-at.stop // self.grain))
-        return at[..., :: self.grain] // self.grain if self.grain > 1 else at
+        return at[..., :: self.grain] >> self.shift if self.grain > 1 else at
 
     def read(self, at: Array, warps: Array) -> str:
         """Threads read bytes at `at` [n, k], of warps [n]. Says what is wrong with it, rule first ("" if nothing)."""
