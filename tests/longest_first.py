@@ -30,6 +30,7 @@ LONGEST = (
     "codegen/targets/test_blackwell_multicast.py",
     "codegen/targets/test_blackwell_formats.py",
     "certify/test_certify.py",
+    "codegen/verify/test_thread_orders.py",
     "codegen/verify/test_numeric_faults.py",
     "solve/test_pipeline.py",
     "coverage/test_survey.py",
@@ -56,6 +57,7 @@ LONGEST = (
     "codegen/verify/ptx/test_strangers_block_scales.py",
     "zlp/test_heuristic.py",
     "codegen/targets/test_blackwell_scheduler.py",
+    "codegen/verify/test_tensor_fences.py",
 )
 TESTS = Path(__file__).parent
 PLACES = {TESTS / name: place for place, name in enumerate(LONGEST)}
