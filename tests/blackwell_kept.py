@@ -1,4 +1,4 @@
-"""Examples emitted for the B200 whose schedules are kept, as their sidecars specialize them.
+"""Examples emitted for the B200 whose schedules are kept, as their sidecars specialize them or with other tiles.
 
 `python -m tests.blackwell_kept` solves what is missing or was solved for another kernel or machine; takes a minute.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -23,10 +24,40 @@ from twill.schedule.file import load_schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 
+
+@dataclass(frozen=True)
+class Retiled(Example):
+    """An example with another signature and other constants than its sidecar's. depth: HEAD_DIM."""
+
+    depth: int = 0
+    signature: tuple[str, ...] = ()
+    constants: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """attention_backward_full_d64."""
+        return f"{super().name}_d{self.depth}"
+
+
+def backward(spec: str, depth: int, queries: int, keys: int = 128) -> Retiled:
+    """Attention backward with other tiles."""
+    rows = {"q_desc": queries, "do_desc": queries, "k_desc": keys, "v_desc": keys, "dk_desc": keys, "dv_desc": keys}
+    types = [f"{name}=tensordesc<bf16[{each},{depth}]>" for name, each in rows.items()]
+    signature = (*types, f"dq_desc=tensordesc<fp32[{queries},{depth}]>")
+    constants = (f"HEAD_DIM={depth}", f"BLOCK_M={queries}", f"BLOCK_N={keys}")
+    return Retiled("examples/attention_backward.py", spec, depth, signature, constants)
+
+
 LINEAR = Example("examples/linear_attention.py", "bf16")
 BACKWARD = Example("examples/attention_backward.py", "full")
 BACKWARD_CAUSAL = Example("examples/attention_backward.py", "causal")
-KEPT = (LINEAR, BACKWARD, BACKWARD_CAUSAL)
+BACKWARD_64, BACKWARD_CAUSAL_64 = backward("full", 64, 64), backward("causal", 64, 64)
+KEPT = (LINEAR, BACKWARD, BACKWARD_CAUSAL, BACKWARD_64, BACKWARD_CAUSAL_64)
+
+
+def given(one: Example) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Signature and constants instead of the sidecar's."""
+    return (one.signature, one.constants) if isinstance(one, Retiled) else ((), ())
 
 
 def path(one: Example) -> Path:
@@ -37,7 +68,7 @@ def path(one: Example) -> Path:
 @cache
 def kernel(one: Example) -> Extracted:
     """Read. The working directory must be the repository."""
-    return once(f"read-b200-{one.name}", lambda: extract(one.file, one.spec, (), ()))
+    return once(f"read-b200-{one.name}", lambda: extract(one.file, one.spec, *given(one)))
 
 
 @cache

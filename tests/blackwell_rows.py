@@ -29,6 +29,8 @@ BACKWARD = "FlashAttention 4 968 at 16k"
 SQUARE = {"M": 8192, "N": 8192, "K": 8192}
 HEADS = {"Z": 2, "H": 16, "N_CTX": 16384}  # 32768 tokens, a hidden size of 2048
 
+NARROW_HEADS = {**HEADS, "H": 32}  # of D = 64
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -100,11 +102,15 @@ def attention(one: Attention, keys: int) -> Row:
 
 def kept(one: Example, tile: str, executed: Sizes, large: Sizes, flops: float, published: str = "") -> Row:
     """What has a schedule of its own."""
+    depth = f", D = {one.depth}" if isinstance(one, blackwell_kept.Retiled) else ""
+    types, constants = blackwell_kept.given(one)
+    said = (*(("--sig", each) for each in types), *(("--const", each) for each in constants))
+    words = (one.file, "--spec", one.spec, *(word for pair in said for word in pair))
     return Row(
-        f"{one.file.removeprefix('examples/')} {one.spec}", tile,
+        f"{one.file.removeprefix('examples/')} {one.spec}{depth}", tile,
         partial(blackwell_kept.kernel, one), partial(blackwell_kept.schedule, one),
         partial(blackwell_kept.lowered, one), partial(blackwell_kept.compiled, one),
-        executed, large, flops, published, ctas=1, words=(one.file, "--spec", one.spec),
+        executed, large, flops, published, ctas=1, words=words,
     )  # fmt: skip
 
 
@@ -175,6 +181,14 @@ OTHERS = (
     kept(
         blackwell_kept.BACKWARD_CAUSAL, "128 keys x 64 queries, D = 128", {"Z": 1, "H": 1, "N_CTX": 384}, HEADS,
         5.0 * HEADS["Z"] * HEADS["H"] * HEADS["N_CTX"] ** 2 * 128,
+    ),
+    kept(
+        blackwell_kept.BACKWARD_64, "128 keys x 64 queries, D = 64", {"Z": 1, "H": 1, "N_CTX": 384}, NARROW_HEADS,
+        10.0 * NARROW_HEADS["Z"] * NARROW_HEADS["H"] * NARROW_HEADS["N_CTX"] ** 2 * 64,
+    ),
+    kept(
+        blackwell_kept.BACKWARD_CAUSAL_64, "128 keys x 64 queries, D = 64", {"Z": 1, "H": 1, "N_CTX": 384},
+        NARROW_HEADS, 5.0 * NARROW_HEADS["Z"] * NARROW_HEADS["H"] * NARROW_HEADS["N_CTX"] ** 2 * 64,
     ),
     kept(
         blackwell_kept.LINEAR, "chunks of 64, D = 128 x 64", {"Z": 1, "H": 1, "T": 640, "HEAD_V": 128},

@@ -17,9 +17,18 @@ def attention(rows: int, keys: int, depth: int) -> tuple[tuple[str, ...], tuple[
     return tuple(signature), (f"BLOCK_M={rows}", f"BLOCK_N={keys}")
 
 
+def backward(queries: int, keys: int, depth: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The same of attention backward."""
+    rows = {"q_desc": queries, "do_desc": queries, "k_desc": keys, "v_desc": keys, "dk_desc": keys, "dv_desc": keys}
+    types = [f"{name}=tensordesc<bf16[{each},{depth}]>" for name, each in rows.items()]
+    signature = (*types, f"dq_desc=tensordesc<fp32[{queries},{depth}]>")
+    return signature, (f"HEAD_DIM={depth}", f"BLOCK_M={queries}", f"BLOCK_N={keys}")
+
+
 TILES = {
     "attention-full@256": attention(256, 128, 128), "attention-causal@256": attention(256, 128, 128),
     "attention-full-d256@32": attention(128, 32, 256),
+    "attention_backward-full@d64": backward(64, 128, 64), "attention_backward-causal@d64": backward(64, 128, 64),
 }  # fmt: skip
 """Kernels of other tiles than their sidecars have."""
 
@@ -229,6 +238,14 @@ STEPS = (
     Step(
         "backward, causal", "attention_backward-causal", {"Z": 1, "H": 2, "N_CTX": 640},
         "unequal instances with reductions", "the first block of queries of an instance",
+    ),
+    Step(
+        "backward, D = 64", "attention_backward-full@d64", {"Z": 1, "H": 2, "N_CTX": 640},
+        "dS through tensor memory and shared memory, an accumulator of 64 columns", "the step `backward`",
+    ),
+    Step(
+        "backward, D = 64, causal", "attention_backward-causal@d64", {"Z": 1, "H": 2, "N_CTX": 640},
+        "the same with a mask", "the step before, and causal",
     ),
     Step(
         "blocks of keys, multicast", "attention-full-multicast", {"Z": 1, "H": 2, "N_CTX": 640},

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import blackwell, blackwell_attention, blackwell_table, sentry, tool_survey
+from tests import blackwell, blackwell_attention, blackwell_kept, blackwell_table, sentry, tool_survey
 from tests.blackwell import GEMM
 from tests.blackwell_rows import MULTICAST as LOADED_TOGETHER
 from tests.blackwell_rows import ROWS, Row
@@ -64,7 +64,7 @@ def test_each_row_is_one_kernel_and_each_kernel_that_is_executed_has_a_row() -> 
 def on_a_board(row: Row) -> str:
     """What `tests.gpu.blackwell` calls the kernel of a row."""
     name = row.name.replace(".py ", "-").replace(", pairs", PAIR).replace(", multicast", MULTICAST)
-    name = name.replace(", 128 rows", "").replace(", 256 rows", "@256")
+    name = name.replace(", 128 rows", "").replace(", 256 rows", "@256").replace(", D = ", "@d")
     return f"{name}@32" if "d256" in name else name
 
 
@@ -82,6 +82,8 @@ def test_tiles_of_the_board_are_those_of_the_rows() -> None:
     for one in (blackwell_attention.FULL_TWO, blackwell_attention.CAUSAL_TWO, blackwell_attention.FULL_256):
         name = f"attention-{one.spec}@{one.rows if one.depth < 256 else one.keys}"
         assert TILES[name] == (one.signature, one.constants)
+    for kept in (blackwell_kept.BACKWARD_64, blackwell_kept.BACKWARD_CAUSAL_64):
+        assert TILES[f"attention_backward-{kept.spec}@d64"] == blackwell_kept.given(kept)
 
 
 # ---------------------------------------------------------------- what others say
