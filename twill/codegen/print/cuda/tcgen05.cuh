@@ -22,11 +22,6 @@ DEV void tensor_wait_stores() { asm volatile("tcgen05.wait::st.sync.aligned;" ::
 DEV void tensor_commit(u32 bar) {
   asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];" :: "r"(bar) : "memory");
 }
-// The same in each CTA of the cluster that is in the mask.
-DEV void tensor_commit_multicast(u32 bar, u32 ctas) {
-  asm volatile("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;"
-               :: "r"(bar), "h"((u16)ctas) : "memory");
-}
 // "tcgen05 Shared Memory Descriptor": that of wgmma with the version in bits 46-48; the codes of swizzles are the same bits.
 // Nothing that is made of it leaves a loop: a thread that issues has no registers for the descriptors of all steps.
 DEV u64 tensor_descriptor(u64 descriptor) {
