@@ -148,6 +148,9 @@ PRODUCTS = (
     product(blackwell.NVFP4_WIDE, "128 x 256 x 256", {"M": 8, "N": 272, "K": 1056}),
     product(blackwell.TF32, "128 x 128 x 32", {"M": 144, "N": 140, "K": 268}, reference=IN_TF32),
     product(blackwell.TF32_WIDE, "128 x 256 x 32", {"M": 8, "N": 268, "K": 204}, reference=IN_TF32),
+    product(blackwell.PLAIN, "128 x 128 x 128", {**RAGGED, "K": 848}),
+    product(blackwell.PLAIN_WIDE, "128 x 256 x 128", {"M": 8, "N": 272, "K": 592}),
+    product(blackwell.PLAIN_NVFP4, "128 x 128 x 256", {"M": 8, "N": 144, "K": 1568}),
 )
 PAIRS = (
     product(blackwell.GEMM, f"{NARROW} each", {"M": 272, "N": 144, "K": 136}, cluster=2),

@@ -16,6 +16,7 @@ from twill.codegen.warp.program import (
     Pipeline,
     Publish,
     Stmt,
+    StoreScales,
     TensorMultiply,
     WarpProgram,
     walk,
@@ -25,7 +26,7 @@ Faults = Iterable[tuple[str, str, Edit]]
 
 
 def _dropped(place: Place, program: WarpProgram) -> Faults:
-    if isinstance(place.stmt, TensorMultiply | LoadAccumulator | CopyScales):
+    if isinstance(place.stmt, TensorMultiply | LoadAccumulator | CopyScales | StoreScales):
         yield f"dropped {type(place.stmt).__name__}", "left out", instead()
 
 
@@ -52,6 +53,8 @@ def _scales(place: Place, program: WarpProgram) -> Faults:
         for name, ref in (("of_a", stmt.of_a), ("of_b", stmt.of_b)):
             first = replace(stmt, **{name: replace(ref, cursor=None)})  # type: ignore[arg-type]
             yield "scales of the first slot", name, instead(first)
+    if isinstance(stmt, StoreScales):
+        yield "scales of the first slot", "stored", instead(replace(stmt, target=replace(stmt.target, cursor=None)))
     if isinstance(stmt, CopyScales):
         for name, ref in (("source", stmt.source), ("target", stmt.target)):
             first_slot = replace(stmt, **{name: replace(ref, cursor=None)})  # type: ignore[arg-type]

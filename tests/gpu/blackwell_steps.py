@@ -104,6 +104,16 @@ STEPS = (
         "columns from 128 on: the four columns of tensor memory behind those of the first 128 rows",
     ),
     Step(
+        "scales by threads", "format_kernels-plain-mxfp8", {"M": 144, "N": 144, "K": 848},
+        "scales that threads load and put into chunks, with a proxy fence before tcgen05.cp",
+        "all wrong by powers of two: scale_place (twill/codegen/print/cuda/tcgen05_scales.cuh); wrong now and then: the"
+        " proxy fence, the four arrivals of the warps that load",
+    ),
+    Step(
+        "scales by threads, nvfp4", "format_kernels-plain-nvfp4", {"M": 144, "N": 144, "K": 1312},
+        "16 scales of a row in a tile, of type e4m3", "the step before, and nvfp4",
+    ),
+    Step(
         "epilogue", "gemm_bias_gelu-bf16", {"M": 144, "N": 144, "K": 272}, "a vector of columns beside an accumulator",
         "the layout that tcgen05.ld gives",
     ),
@@ -131,6 +141,10 @@ STEPS = (
     Step(
         "tf32, 256 columns", "format_kernels-tf32-wide", {"M": 144, "N": 268, "K": 204}, "tf32 and 256 columns",
         "the steps before",
+    ),
+    Step(
+        "scales by threads, 256 columns", "format_kernels-plain-mxfp8-wide", {"M": 144, "N": 272, "K": 592},
+        "scales of 256 rows by threads, e5m2", "columns from 128 on: the second chunk of B's scales",
     ),
     Step(
         "parts, by threads", "gemm_pointers-bf16-wide", {"M": 144, "N": 272, "K": 272}, "parts stored without the TMA",

@@ -45,6 +45,8 @@ def scaled(elements: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
     rows, k = numbers.shape
     factors = scales.to(dtype) if scales.dtype != torch.uint8 else torch.exp2(scales.to(dtype) - 127)
     block = 32 if scales.dtype == torch.uint8 else 16
+    if scales.ndim == 2:  # [rows, blocks], not in chunks
+        return numbers * factors.repeat_interleave(block, dim=1)[:, :k]
     high, wide = scales.shape[1:3]
     found = factors.reshape(high, wide, LANES, ROWS // LANES, BLOCKS).permute(0, 3, 2, 1, 4)
     found = found.reshape(high * ROWS, wide * BLOCKS)[:rows, : math.ceil(k / block)]

@@ -59,7 +59,7 @@ def assign(
     groups, group_of = with_room_for_mmas(groups, group_of, schedule, machine)
     tensor = tiles.target.has_tensor_memory and tiles.multiplies
     if tensor:
-        groups, group_of = with_readers(groups, group_of, tiles.target.threads)
+        groups, group_of = with_readers(groups, group_of, tiles.target.threads, schedule)
     if candidate.ping_pong:
         made = doubled(groups, machine, COPIES)
         if len(made) == len(groups):

@@ -1,4 +1,7 @@
-"""Scales of blocks on their way to products: loaded in chunks into shared memory, and copied to tensor memory.
+"""Scales of blocks on their way to products: in chunks in shared memory, and copied to tensor memory.
+
+Chunks are what the TMA loads, or what threads make of a tile [rows, blocks along K] that they load (StoreScales): rows
+of such a tile have too few bytes for the TMA, and no copy to tensor memory gives them their lanes.
 
 A ring of scales has a slot in tensor memory for each of its slots in shared memory, and no barriers besides: the thread
 that multiplies waits for the slot, copies it, and multiplies; copies and products of one thread are done in the order
@@ -24,10 +27,12 @@ PACKED = 2  # elements of e2m1 in a byte
 
 @dataclass(frozen=True)
 class Scales:
-    """A tile of scales: rows of the operand, blocks along K."""
+    """A tile of scales: rows of the operand, blocks along K. in_rows: as the kernel loads it, by threads which put it
+    into chunks; else it is chunks, as the TMA loads them."""
 
     rows: int
     count: int
+    in_rows: bool = False
 
     @property
     def columns(self) -> int:
@@ -72,7 +77,8 @@ def scales_at(plan: LoweringPlan, step: Step, position: int) -> Scales:
     rows, stored = plan.tiles.shape(step.operands[0])
     columns = plan.tiles.shape(step.operands[1])[1]
     elements = stored * (PACKED if step.op.attribute("a") == "e2m1" else 1)
-    return Scales(rows if position == SCALE_OPERANDS[0] else columns, elements // int(str(step.op.attribute("block"))))
+    count, in_rows = elements // int(str(step.op.attribute("block"))), step.op.attribute("layout") == "rows"
+    return Scales(rows if position == SCALE_OPERANDS[0] else columns, count, in_rows)
 
 
 def sources_of(plan: LoweringPlan, task: Task) -> tuple[Source, Source] | None:
@@ -101,15 +107,23 @@ def refuse_scales(plan: LoweringPlan, task: Task) -> None:
     for position in SCALE_OPERANDS:
         source = plan.source(step.operands[position], task.block)
         maker = plan.tasks.get(plan.place_of(source)) if source is not None else None
-        loaded = maker is not None and maker.node.kind == "load" and maker.node.transport == "tma"
-        if step.op.attribute("layout") != "chunks" or not loaded or maker is None or maker.region != task.region:
+        scales = scales_at(plan, step, position)
+        loaded = maker is not None and maker.node.kind == "load" and scales.in_rows == (maker.node.transport != "tma")
+        if loaded and (scales.rows % CHUNK_ROWS or scales.count % CHUNK_SCALES):
+            what = f"scales of {scales.rows} rows and {scales.count} blocks along K"
+            _refuse(
+                plan, task, f"`{name}` has {what}, and a copy to tensor memory has {CHUNK_ROWS} and {CHUNK_SCALES}",
+                f"tiles whose rows are a multiple of {CHUNK_ROWS}, and K of {CHUNK_SCALES} blocks",
+            )  # fmt: skip
+        if not loaded or maker is None or maker.region != task.region:
             reason = maker.node.transport_reason if maker is not None and maker.node.kind == "load" else ""
             why = f" (`{maker.node.name}`: {reason})" if maker is not None and reason else ""
             _refuse(
                 plan, task, f"the scales of `{name}` are not loaded as the tensor core has them{why}",
-                "scales of 128 rows and 4 blocks in 512 bytes, loaded in the loop by a descriptor with blocks "
-                "[1, ROWS // 128, BLOCKS // 4, 2, 256], then .reshape(ROWS // 128, BLOCKS // 4, 32, 4, 4)"
-                ".trans(0, 3, 2, 1, 4).reshape(ROWS, BLOCKS), as in examples/gemm_mxfp8.py",
+                "scales [ROWS, BLOCKS], loaded in the loop and read by products alone; or 128 rows and 4 blocks in 512 "
+                "bytes, loaded in the loop by a descriptor with blocks [1, ROWS // 128, BLOCKS // 4, 2, 256], then "
+                ".reshape(ROWS // 128, BLOCKS // 4, 32, 4, 4).trans(0, 3, 2, 1, 4).reshape(ROWS, BLOCKS), as in "
+                "examples/gemm_mxfp8.py",
             )  # fmt: skip
     for operand, across in ((step.operands[0], False), (step.operands[1], True)):
         if plan.tiles.is_transposed(operand) != across:

@@ -17,13 +17,16 @@ COPIES = (
 ISSUER = "load"  # the role of a load group that is alone
 BESIDE = 16  # registers beside an accumulator: part of an operand A, addresses
 WALKING = 4  # granules more for load groups that find their instances by a walk, and make tensor maps
+BY_THREADS = ("copy load", "plain load")
+LOADS = (*BY_THREADS, "tma load")
 EVERY = 256  # steps: more than any budget has granules
 
 
 @dataclass(frozen=True)
 class Group:
     """A warp group of the warp program. issuer: it only issues asynchronous instructions. like: the group whose stream
-    it repeats for other program instances (`twill.codegen.passes.ping_pong`); -1: it has one of its own."""
+    it repeats for other program instances (`twill.codegen.passes.ping_pong`); -1: it has one of its own. loads: beside
+    accumulators in tensor memory, its threads load tiles into rings, and do nothing else in loops."""
 
     id: int
     role: str
@@ -31,6 +34,12 @@ class Group:
     registers: int
     issuer: bool
     like: int = -1
+    loads: bool = False
+
+    @property
+    def computes(self) -> bool:
+        """Whether it works on tiles in registers, in loops or behind them."""
+        return not self.issuer and not self.loads
 
 
 def warp_groups(schedule: Schedule) -> tuple[tuple[Group, ...], dict[int, int]]:
@@ -40,7 +49,7 @@ def warp_groups(schedule: Schedule) -> tuple[tuple[Group, ...], dict[int, int]]:
     by_threads = set()
     for op in schedule.ops:
         loops_of.setdefault(op.warp_group, set()).add(op.loop)
-        if op.op in ("copy load", "plain load"):
+        if op.op in BY_THREADS:
             by_threads.add(op.warp_group)
     group_of: dict[int, int] = {}
     made: list[Group] = []

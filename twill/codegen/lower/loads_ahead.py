@@ -16,6 +16,7 @@ from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.puts import is_in_one_piece
 from twill.codegen.lower.task import Place, Task
+from twill.machine.occupancy import register_pool
 
 REGISTER = 4  # bytes
 
@@ -30,7 +31,8 @@ def loads_ahead(
     if plan.candidate.direct or any(task.node.kind != "load" for task in tasks):
         return {}
     spare = plan.machine.emitting.spare_registers.whole + plan.machine.context("issue").overhead.whole
-    free, interval = owner.registers - spare, plan.interval(region)
+    budget = as_launched(plan) if owner.loads and not owner.registers else owner.registers
+    free, interval = budget - spare, plan.interval(region)
     found: dict[int, int] = {}
     for number, task in enumerate(tasks):
         ring = rings.get(task.place)
@@ -42,3 +44,9 @@ def loads_ahead(
             free -= registers
             found[number] = interval
     return found
+
+
+def as_launched(plan: LoweringPlan) -> int:
+    """Registers that a launch gives each thread of a program whose budgets are those of the compiler."""
+    threads = sum(group.threads for group in plan.groups)
+    return register_pool(threads, plan.machine) // threads

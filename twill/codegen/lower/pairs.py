@@ -45,6 +45,11 @@ def pairing(plan: LoweringPlan) -> Sharing:
         whole |= {place for place, _ in operands(plan, task, 0)}
         if (scales := sources_of(plan, task)) is not None:  # of its rows of A; and all of B's, which both CTAs load
             whole |= {plan.place_of(source) for source in scales}
+            for place in map(plan.place_of, scales):
+                if plan.tasks[place].node.transport != "tma":
+                    refuse(
+                        plan, f"{named(plan, place)} are scales that threads load, each CTA by itself", task.node.line
+                    )
             alike.add(plan.place_of(scales[1]))
         for place, axis in operands(plan, task, 1):
             if halved.setdefault(place, axis) != axis:

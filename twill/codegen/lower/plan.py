@@ -130,9 +130,9 @@ class LoweringPlan:
     def home_group(self, block: int) -> int:
         """The compute group that a row block belongs to."""
         for task in self.tasks.values():
-            if task.region in self.loops and task.block == block and not self.groups[task.groups[0]].issuer:
+            if task.region in self.loops and task.block == block and self.groups[task.groups[0]].computes:
                 return task.groups[0]
-        computing = [g for g in self.groups if not g.issuer]
+        computing = [g for g in self.groups if g.computes] or [g for g in self.groups if not g.issuer]
         return max(computing, key=lambda group: group.registers).id
 
     def is_read(self, argument: str) -> bool:

@@ -32,6 +32,7 @@ from twill.codegen.warp.program import (
     SlotRef,
     Stmt,
     StoreAccumulator,
+    StoreScales,
     StoreShared,
     TmaLoad,
 )
@@ -81,11 +82,16 @@ class Puts:
         assert step.op.access is not None
         part = Part(step.op.access, step.results[0], task.block, self.halved(task))
         fragment = self.registers.of((task.steps[-1], task.block))
-        return [*self.rows_by_threads(part, fragment, (0, ring.buffer.shape[0]), step, at)]
+        return [*self.rows_by_threads(part, fragment, (0, self.shape(task, ring)[0]), step, at)]
+
+    def shape(self, task: Task, ring: Ring) -> tuple[int, ...]:
+        """Of a tile that threads load and put into a ring: of scales in chunks, [rows, blocks]."""
+        cell = self.plan.flat.steps[task.steps[-1]].results[0]
+        return ring.buffer.shape if ring.scales is None else self.plan.tiles.shape(cell)
 
     def dealt(self, task: Task, ring: Ring) -> None:
         """Registers for such a tile, dealt to the threads of the group."""
-        layout = runs(ring.buffer.shape, self.plan.tiles.target.threads)
+        layout = runs(self.shape(task, ring), self.plan.tiles.target.threads)
         name = self.plan.flat.steps[task.steps[-1]].op.name or "loaded"
         self.registers.hold((task.steps[-1], task.block), name, ring.buffer.element, layout)
 
@@ -147,6 +153,9 @@ class Puts:
         """A tile that no tensor map describes: every thread loads its elements and stores them into the slot, some
         rows at a time."""
         shape = ring.buffer.shape
+        if ring.scales is not None:
+            yield from self.scales_by_threads(part, ring, cursor, step, at)
+            return
         each = rows_at_once(ring.buffer)
         window = self.transfers.window_of(part.access, self.transfers.spans(part), at)
         if not self.transfers.neighbours(window):
@@ -163,6 +172,15 @@ class Puts:
             yield ProxyFence()
         yield Publish(cursor)
         yield Advance(cursor)
+
+    def scales_by_threads(self, part: Part, ring: Ring, cursor: int, step: Step, at: Iteration) -> Iterator[Stmt]:
+        """Scales [rows, blocks], which threads load and put into chunks."""
+        shape = self.plan.tiles.shape(part.cell)
+        layout = runs(shape, self.plan.tiles.target.threads)
+        fragment = self.registers.new(step.op.name or "scales", ring.buffer.element, layout)
+        yield from self.rows_by_threads(part, fragment, (0, shape[0]), step, at)
+        yield StoreScales(fragment, SlotRef(ring.buffer.id, cursor), line=step.op.line)
+        yield from (ProxyFence(), Publish(cursor), Advance(cursor))
 
     def rows_by_threads(
         self, part: Part, fragment: int, rows: tuple[int, int], step: Step, at: Iteration
@@ -196,5 +214,10 @@ class Puts:
         if ring.buffer.tensor:
             store = StoreAccumulator(fragment, target, line=line)
             return [Acquire(cursor, line=line), store, Publish(cursor), Advance(cursor)]
-        made: list[Stmt] = [Acquire(cursor, line=line), StoreShared(fragment, target, line=line)]
+        put = (
+            StoreShared(fragment, target, line=line)
+            if ring.scales is None
+            else StoreScales(fragment, target, line=line)
+        )
+        made: list[Stmt] = [Acquire(cursor, line=line), put]
         return [*made, *([ProxyFence()] if ring.multiplied else []), Publish(cursor), Advance(cursor)]

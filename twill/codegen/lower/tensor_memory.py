@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from twill import exc
-from twill.codegen.lower.block_scales import refuse_scales
-from twill.codegen.lower.groups import Group
+from twill.codegen.lower.block_scales import refuse_scales, scales_of
+from twill.codegen.lower.groups import LOADS, Group
 from twill.codegen.lower.operations import Tools, outside
 from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.plan import LoweringPlan
@@ -43,6 +43,7 @@ from twill.codegen.warp.program import (
     SlotRef,
     Stmt,
 )
+from twill.schedule.document import Schedule
 from twill.tile.flat import UNIFORM, FlatCarry
 
 EPILOGUE = "epilogue"
@@ -50,24 +51,27 @@ ELEMENT = "f32"  # of an accumulator that is emitted
 
 
 def with_readers(
-    groups: Sequence[Group], group_of: Mapping[int, int], threads: int
+    groups: Sequence[Group], group_of: Mapping[int, int], threads: int, schedule: Schedule
 ) -> tuple[tuple[Group, ...], dict[int, int]]:
     """The groups of a schedule, those that compute first: readers of tensor memory begin with a warp whose number is a
     multiple of four, each warp reading its own quarter (PTX ISA, "tcgen05.ld"). Where none computes, one that does what
-    follows the loops, with registers as compiled. Else those that issue fill whole warp groups, and share one budget:
-    registers are moved by whole warp groups. threads: of a warp group."""
-    computing = [group for group in groups if not group.issuer]
+    follows the loops, with registers as compiled, beside groups whose threads load. Else those that issue fill whole
+    warp groups, and share one budget: registers are moved by whole warp groups. threads: of a warp group."""
+    working = {group_of[op.warp_group] for op in schedule.ops if op.op not in LOADS}
+    groups = [replace(group, loads=not group.issuer and group.id not in working) for group in groups]
+    computing = [group for group in groups if group.computes]
+    loading = [group for group in groups if group.loads]
     issuing = [group for group in groups if group.issuer]
     if not computing:
-        issuing = [replace(group, registers=0) for group in issuing]
-        made = [Group(-1, EPILOGUE, threads, 0, issuer=False), *issuing]
+        made = [Group(-1, EPILOGUE, threads, 0, issuer=False)]
+        made += [replace(group, registers=0) for group in (*loading, *issuing)]
     else:
         most = max((group.registers for group in issuing), default=0)
         issuing = [replace(group, registers=most) for group in issuing]
         if issuing:
             short = -sum(group.threads for group in issuing) % threads
             issuing[-1] = replace(issuing[-1], threads=issuing[-1].threads + short)
-        made = [*computing, *issuing]
+        made = [*computing, *loading, *issuing]
     number = {group.id: place for place, group in enumerate(made)}
     found = tuple(replace(group, id=place) for place, group in enumerate(made))
     return found, {old: number[new] for old, new in group_of.items()}
@@ -79,7 +83,7 @@ def refuse_not_emitted(plan: LoweringPlan) -> None:
         refuse_scales(plan, task)
     for task in plan.tasks.values():
         name, kind, inside = f"`{task.node.name or task.node.kind}`", task.node.kind, task.region in plan.loops
-        if inside and kind == "load" and task.node.transport != "tma":
+        if inside and kind == "load" and task.node.transport != "tma" and scales_of(plan, task) is None:
             _refuse(plan, task, f"{name} is loaded by threads")
         if kind == "mma":
             _refuse_product(plan, task, name)

@@ -24,6 +24,7 @@ from twill.codegen.warp.program import (
     Stmt,
     StoreAccumulator,
     StoreGlobal,
+    StoreScales,
     StoreShared,
     SumParts,
     Window,
@@ -52,7 +53,7 @@ def effects(stmt: Stmt) -> tuple[set[int], set[int]]:
         case LoadGlobal(window=window, result=result, mask=mask):
             read |= {tile.fragment for tile in tiles_of(window)}
             return {result}, read | ({mask} if mask is not None else set())
-        case StoreShared(operand=operand) | StoreAccumulator(operand=operand):
+        case StoreShared(operand=operand) | StoreAccumulator(operand=operand) | StoreScales(operand=operand):
             return set(), read | {operand}
         case StoreGlobal(window=window, operand=value, mask=mask):
             read |= {tile.fragment for tile in tiles_of(window)}

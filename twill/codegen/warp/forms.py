@@ -62,6 +62,7 @@ _STATEMENTS = {
                          "<< transposed{b_transposed:flag}>>, k {depth:int} {operand:word}, added if {accumulate:expr}"
                          "<<, scales {of_a:slot} and {of_b:slot} for {block:int}>>",
     aref.CopyScales: "copy scales {source:slot} -> {target:slot}, {rows:int} rows",
+    aref.StoreScales: "store scales {operand:fragment} -> {target:slot}",
     aref.LoadAccumulator: "{result:fragment} = load accumulator {source:slot}",
     aref.StoreAccumulator: "store accumulator {operand:fragment} -> {target:slot}",
     aref.Commit: "commit",

@@ -22,6 +22,7 @@ Grammar::
            | FetchInstance | PublishInstance | ReceiveInstance
            | Fence | Multiply | Commit | WaitGroups                           MMAs
            | TensorMultiply | LoadAccumulator | StoreAccumulator | CopyScales MMAs in tensor memory
+           | StoreScales                                                    scales on their way there
            | Fill | Range | Compute | Reduce | Scan | Rearrange | SumParts | Copy   registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
            | ProxyFence | Sync | Arrive                                       order
@@ -175,22 +176,27 @@ from twill.codegen.warp.statements import (
     TmaLoad,
     WaitGroups,
 )
-from twill.codegen.warp.tensor_statements import CopyScales, LoadAccumulator, StoreAccumulator, TensorMultiply
+from twill.codegen.warp.tensor_statements import (
+    CopyScales,
+    LoadAccumulator,
+    StoreAccumulator,
+    StoreScales,
+    TensorMultiply,
+)
 from twill.tile.program import TileProgram
 
 __all__ = [
-    "ANSWER_BYTES",
-    "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait", "Cluster", "Commit",
-    "Compute", "Consumed", "Copy", "CopyScales", "CountReuse", "Cursor", "DIGITS", "Define", "Evenly", "Expect",
-    "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES", "INSTANCE_RING", "If",
-    "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal", "LoadShared", "MakeMap", "Multiply",
-    "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE", "POLYNOMIAL", "PRESENT", "Pipeline",
-    "ProxyFence", "Publish", "PublishInstance", "RANK", "RECALLED", "RECEIVED", "Range", "Rearrange", "Recall",
-    "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "ScalarLoop", "Scan", "SchedulingStmt", "SetProgramId", "Settle",
-    "ShowMaps",
-    "Skip", "SlotRef", "Stmt", "StopUnless", "StoreAccumulator", "StoreGlobal", "StoreShared", "SumParts", "Sync",
-    "TENSOR_BYTES", "TensorMapSpec", "TensorMultiply", "TmaLoad", "TmaStore", "Visit", "WARP_VOTE", "WaitGroups",
-    "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
+    "ANSWER_BYTES", "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait",
+    "Cluster", "Commit", "Compute", "Consumed", "Copy", "CopyScales", "CountReuse", "Cursor", "DIGITS", "Define",
+    "Evenly", "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES",
+    "INSTANCE_RING", "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal",
+    "LoadShared", "MakeMap", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PLACE",
+    "POLYNOMIAL", "PRESENT", "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RANK", "RECALLED", "RECEIVED",
+    "Range", "Rearrange", "Recall", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "ScalarLoop", "Scan",
+    "SchedulingStmt", "SetProgramId", "Settle", "ShowMaps", "Skip", "SlotRef", "Stmt", "StopUnless",
+    "StoreAccumulator", "StoreGlobal", "StoreScales", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES",
+    "TensorMapSpec", "TensorMultiply", "TmaLoad", "TmaStore", "Visit", "WARP_VOTE", "WaitGroups", "WarpGroup",
+    "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
 ]  # fmt: skip
 
 

@@ -52,6 +52,15 @@ class CopyScales(Stmt):
 
 
 @dataclass(frozen=True)
+class StoreScales(Stmt):
+    """A slot of shared memory = scales [rows, blocks along k] in registers, written by all threads of the group in the
+    chunks that CopyScales copies. rows, blocks: multiples of 128 and of 4."""
+
+    operand: int
+    target: SlotRef
+
+
+@dataclass(frozen=True)
 class LoadAccumulator(Stmt):
     """result = a slot in tensor memory, or some of its columns, read by all threads of the group, which wait for it.
     Get comes before."""

@@ -2,11 +2,13 @@
 
 Kernels load such tiles by descriptors of five axes and view them as [rows, blocks] (`reshape`, `permute`, `reshape`),
 which moves every element to another thread. A tensor core wants what was loaded: 512 bytes for 128 rows and 4 blocks.
-Where views of a loaded tile show just that, for both operands, the product reads the tiles that were loaded.
+Where views of a loaded tile show just that, for both operands, the product reads the tiles that were loaded. Where it
+reads loaded tiles [rows, blocks] themselves, threads load them: they have to put them into that order.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
@@ -20,17 +22,27 @@ LOADS = ("tile_load", "descriptor_load")
 
 
 def read_chunks(program: TileProgram) -> TileProgram:
-    """The program whose products read chunks; the same one if there are none."""
+    """The program whose products read chunks, or scales that threads load; the same one if there are none."""
     makers = {result: op for op in program.ops() for result in op.results}
     changed: dict[int, Op] = {}
     for op in program.ops():
         if op.kind == "dot_scaled" and op.attribute("layout") == "rows":
+            for position in SCALE_OPERANDS:
+                by_threads = _loaded_by_threads(makers.get(op.operands[position]))
+                changed |= {one.id: one for one in by_threads}
             loaded = [_chunks(program, makers, op.operands[position]) for position in SCALE_OPERANDS]
             if None not in loaded:
                 said = {**dict(op.attributes), "layout": "chunks"}
                 operands = (*op.operands[: SCALE_OPERANDS[0]], *(one for one in loaded if one is not None))
                 changed[op.id] = replace(op, operands=operands, attributes=tuple(said.items()))
     return compact(replace(program, body=_block(program.body, changed))) if changed else program
+
+
+def _loaded_by_threads(op: Op | None) -> Iterator[Op]:
+    """A load by the TMA as one by threads."""
+    if op is not None and op.access is not None and op.kind == "tile_load" and op.access.transport == "tma":
+        reason = "its elements are scales, which go to other places than the TMA puts them"
+        yield replace(op, access=replace(op.access, transport="plain", transport_reason=reason))
 
 
 def _block(items: Items, changed: dict[int, Op]) -> Items:

@@ -1,14 +1,18 @@
-"""Products with scales of blocks: copies of scales into tensor memory, and the products that read them there."""
+"""Products with scales of blocks: the ways of scales into tensor memory, and the products that read them there."""
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from math import prod
 
 from twill import exc
 from twill.codegen.print.cuda.context import PrintContext
+from twill.codegen.print.cuda.elements import vector_in_memory
+from twill.codegen.print.cuda.places import indices, inside
 from twill.codegen.print.cuda.print_wgmma import STEP_BYTES, side_of
 from twill.codegen.print.cuda.tcgen05_descriptors import SCALED, scaled_instruction_descriptor
-from twill.codegen.warp.program import CopyScales, SlotRef, TensorMultiply
+from twill.codegen.warp.layout import Blocked, elements_of
+from twill.codegen.warp.program import CopyScales, SlotRef, StoreScales, TensorMultiply
 
 CHUNK_ROWS, CHUNK_SCALES, CHUNK_BYTES, CHUNK_COLUMNS = 128, 4, 512, 4
 """Of 512 bytes of scales: rows, scales of each, columns of tensor memory (PTX ISA, "Scale Factor A Layout")."""
@@ -31,6 +35,32 @@ def print_copy_scales(stmt: CopyScales, ctx: PrintContext) -> None:
             f"{ctx.slot(ref)} + {more}" for ref, more in ((stmt.source, number * CHUNK_BYTES), (stmt.target, to))
         )
         ctx.out.line(f"tensor_copy_scales{_pair(stmt.target, ctx)}({into}, scales_descriptor({at}));")
+
+
+def print_store_scales(stmt: StoreScales, ctx: PrintContext) -> None:
+    """As many neighbours along K at a time as are in one word of a chunk."""
+    held, buffer = ctx.fragment(stmt.operand), ctx.buffer(stmt.target)
+    layout = held.layout
+    if not isinstance(layout, Blocked) or len(layout.shape) != 2 or buffer.element != held.element:
+        raise exc.UnsupportedInKernel(f"'{held.name}' are no scales that threads have in runs")
+    rows, blocks = layout.shape
+    if rows % CHUNK_ROWS or blocks % CHUNK_SCALES or prod(buffer.shape) != rows * blocks:
+        raise exc.UnsupportedInKernel(
+            f"`{buffer.name}` has no chunks of {CHUNK_BYTES} bytes for {rows} x {blocks} scales"
+        )
+    width = min(layout.run, CHUNK_SCALES)
+    out, guard = ctx.out, inside(layout)
+    with out.block():
+        out.line(f"const u32 tile = {ctx.slot(stmt.target)};")
+        with (
+            out.unrolled(f"i32 i = 0; i < {elements_of(layout)}; i += {width}"),
+            out.block(f"if ({guard})") if guard else nullcontext(),
+        ):
+            row, block = (index.text() for index in indices(layout))
+            values = [ctx.value(stmt.operand, f"(i + {e})" if e else "i") for e in range(width)]
+            kind, value = vector_in_memory(held.element, values)
+            value = value if width > 1 else f"({kind}){value}"
+            out.line(f"write_shared(scale_place<{blocks}>(tile, {row}, {block}), {value});")
 
 
 def print_scaled_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:

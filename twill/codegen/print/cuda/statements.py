@@ -61,6 +61,7 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.Fence: print_wgmma.print_fence,
     aref.Multiply: print_wgmma.print_multiply,
     aref.CopyScales: print_scales.print_copy_scales,
+    aref.StoreScales: print_scales.print_store_scales,
     aref.TensorMultiply: print_tcgen05.print_tensor_multiply,
     aref.LoadAccumulator: print_tcgen05.print_load_accumulator,
     aref.StoreAccumulator: print_tcgen05.print_store_accumulator,

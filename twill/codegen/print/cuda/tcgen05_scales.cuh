@@ -15,6 +15,11 @@ DEV void tensor_copy_scales_pair(u32 tensor, u64 descriptor) {
 DEV u64 scales_descriptor(u32 smem) {
   return tensor_descriptor((u64)(smem >> 4) | (u64)(8 * 16 >> 4) << 32);
 }
+// "Scale Factor A Layout": where the scale of a row and a block along K lies, of BLOCKS in each row, in chunks of 512 bytes for
+// 128 rows and 4 blocks: rows 32 apart are side by side, so that a copy has 32 rows of 16 bytes.
+template <u32 BLOCKS> DEV u32 scale_place(u32 tile, u32 row, u32 block) {
+  return tile + (row / 128 * (BLOCKS / 4) + block / 4) * 512 + row % 32 * 16 + row % 128 / 32 * 4 + block % 4;
+}
 // "tcgen05.mma": D (128 x n) = A B with scales of their blocks, in tensor memory from `of_a` and `of_b` on. Of a pair of CTAs
 // each has the scales of its rows of A, and of all columns of B.
 #define TWILL_SCALED_MULTIPLY(NAME, CTAS, KIND)                                                                        \

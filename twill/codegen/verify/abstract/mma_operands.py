@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from twill.codegen.verify.abstract.tensor_scales import CHUNK_ROWS, CHUNK_SCALES
-from twill.codegen.warp.layout import Accumulator
+from twill.codegen.warp.layout import Accumulator, Blocked, shape_of
 from twill.codegen.warp.program import (
     CopyScales,
     Fragment,
@@ -14,6 +14,7 @@ from twill.codegen.warp.program import (
     Multiply,
     SlotRef,
     StoreAccumulator,
+    StoreScales,
     TensorMultiply,
     WarpProgram,
 )
@@ -125,6 +126,16 @@ def copy_scales(stmt: CopyScales, program: WarpProgram, fragments: Fragments) ->
         yield f"`{target.name}` is no tensor memory for all of `{source.name}`"
     if stmt.rows % CHUNK_ROWS or source.shape[0] % (stmt.rows * CHUNK_SCALES) or source.element != target.element:
         yield f"`{source.name}` has no scales of {stmt.rows} rows"
+
+
+def store_scales(stmt: StoreScales, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    """Scales of whole chunks from registers, dealt to the threads element by element."""
+    held, buffer = fragments[stmt.operand], program.buffers[stmt.target.buffer]
+    shape = shape_of(held.layout)
+    if not isinstance(held.layout, Blocked) or len(shape) != 2 or shape[0] % CHUNK_ROWS or shape[-1] % CHUNK_SCALES:
+        yield f"`{held.name}` has no scales of {CHUNK_ROWS}s of rows and {CHUNK_SCALES}s of blocks"
+    if buffer.tensor or buffer.shape != (math.prod(shape),) or buffer.element != held.element:
+        yield f"`{buffer.name}` has no room for the chunks of `{held.name}`"
 
 
 def _tensor_operand(stmt: TensorMultiply, program: WarpProgram) -> Iterator[str]:

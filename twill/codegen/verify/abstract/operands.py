@@ -14,6 +14,7 @@ from twill.codegen.verify.abstract.mma_operands import (
     multiply,
     region,
     store_accumulator,
+    store_scales,
     tensor_multiply,
 )
 from twill.codegen.verify.abstract.statements import is_partial
@@ -53,6 +54,7 @@ from twill.codegen.warp.program import (
     SlotRef,
     Stmt,
     StoreAccumulator,
+    StoreScales,
     StoreShared,
     SumParts,
     TensorMapSpec,
@@ -302,7 +304,7 @@ def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[st
 
 _RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]] = {
     Multiply: multiply, TensorMultiply: tensor_multiply, CopyScales: copy_scales, LoadAccumulator: load_accumulator,
-    StoreAccumulator: store_accumulator, TmaLoad: _tma_load,
+    StoreAccumulator: store_accumulator, StoreScales: store_scales, TmaLoad: _tma_load,
     TmaStore: _tma_store, LoadShared: _load_shared, StoreShared: _store_shared, Compute: _compute, Reduce: _reduce,
     Scan: _scan, Rearrange: _rearrange, SumParts: _sum_parts, Copy: _copy,
 }  # fmt: skip

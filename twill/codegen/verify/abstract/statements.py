@@ -17,6 +17,7 @@ from twill.codegen.verify.abstract.tensor_memory import (
     store_accumulator,
     tensor_multiply,
 )
+from twill.codegen.verify.abstract.tensor_scales import chunked
 from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Blocked
 from twill.codegen.warp.program import (
     LAST_PART,
@@ -51,6 +52,7 @@ from twill.codegen.warp.program import (
     Stmt,
     StoreAccumulator,
     StoreGlobal,
+    StoreScales,
     StoreShared,
     SumParts,
     TensorMapSpec,
@@ -205,6 +207,13 @@ def _store_shared(actor: Actor, stmt: StoreShared) -> None:
     slot = _generic(actor, stmt.target, True, f"StoreShared to `{name}`", mapping)
     view = actor.machine.shared.view(stmt.target, slot)
     view[...] = np.asarray(value).reshape(view.shape)
+
+
+def _store_scales(actor: Actor, stmt: StoreScales) -> None:
+    name = actor.machine.program.buffers[stmt.target.buffer].name
+    value = actor.fragments.read(stmt.operand, actor.line)
+    slot = _generic(actor, stmt.target, True, f"StoreScales to `{name}`", _mapping_of(actor, stmt.operand, stmt.target))
+    actor.machine.shared.view(stmt.target, slot)[...] = chunked(value)
 
 
 # ---------------------------------------------------------------- MMAs
@@ -385,6 +394,7 @@ def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
 HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, SumParts: _sum_parts,
     Copy: _copy, Rearrange: _rearrange, LoadShared: _load_shared, StoreShared: _store_shared,
+    StoreScales: _store_scales,
     LoadGlobal: load_global, StoreGlobal: store_global, Fence: _fence, Multiply: _multiply,
     Commit: _commit, TensorMultiply: tensor_multiply, CopyScales: copy_scales, LoadAccumulator: load_accumulator,
     StoreAccumulator: store_accumulator, WaitGroups: _wait_groups,

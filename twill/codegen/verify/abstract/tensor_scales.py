@@ -24,6 +24,13 @@ def copied(chunks: Array, rows: int) -> Array:
     return np.tile(one, (QUARTERS, 1))
 
 
+def chunked(scales: Array) -> Array:
+    """Scales [rows, blocks] as they lie in chunks, one number behind the other: `copied` backwards."""
+    rows, count = scales.shape
+    held = np.asarray(scales).reshape(rows // CHUNK_ROWS, QUARTERS, LANES, count // CHUNK_SCALES, CHUNK_SCALES)
+    return held.transpose(0, 3, 2, 1, 4).reshape(-1)
+
+
 def read(lanes: Array, rows: int) -> Array:
     """Scales [rows, blocks along K] of what is in lanes and bytes of tensor memory: NaN where the quarters of the lanes
     differ, of which a product reads any."""
