@@ -150,6 +150,8 @@ PRODUCTS = (
     product(blackwell.TF32_WIDE, "128 x 256 x 32", {"M": 8, "N": 268, "K": 204}, reference=IN_TF32),
     product(blackwell.PLAIN, "128 x 128 x 128", {**RAGGED, "K": 848}),
     product(blackwell.PLAIN_WIDE, "128 x 256 x 128", {"M": 8, "N": 272, "K": 592}),
+    product(blackwell.FP8_FP4, "128 x 128 x 256", {**RAGGED, "K": 1152}),
+    product(blackwell.FP4_FP8_WIDE, "128 x 256 x 128", {"M": 8, "N": 272, "K": 640}),
     product(blackwell.PLAIN_NVFP4, "128 x 128 x 256", {"M": 8, "N": 144, "K": 1568}),
 )
 PAIRS = (
@@ -159,6 +161,7 @@ PAIRS = (
     product(blackwell.DUAL, f"{NARROW} each, twice", {"M": 272, "N": 144, "K": 400}, cluster=2, twice=2),
     product(blackwell.MXFP8, "128 x 128 x 128 each", {"M": 272, "N": 144, "K": 848}, cluster=2),
     product(blackwell.NVFP4_WIDE, "128 x 256 x 256 each", {"M": 400, "N": 264, "K": 1312}, cluster=2),
+    product(blackwell.FP8_FP4, "128 x 128 x 256 each", {"M": 272, "N": 144, "K": 1152}, cluster=2),
     product(blackwell.TF32, "128 x 128 x 32 each", {"M": 272, "N": 140, "K": 268}, cluster=2),
 )
 ATTENTION = (

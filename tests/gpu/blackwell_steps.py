@@ -104,6 +104,12 @@ STEPS = (
         "columns from 128 on: the four columns of tensor memory behind those of the first 128 rows",
     ),
     Step(
+        "e4m3 x e2m1", "format_kernels-fp8-fp4", {"M": 144, "N": 144, "K": 1152},
+        "kind::mxf8f6f4 with types that differ, a tensor map that unpacks 4 bits (16U4_ALIGN16B)",
+        "no end: the bytes that such a copy counts (half of those in shared memory); wrong numbers: the type of B in"
+        " the instruction descriptor, where 16 elements lie in 16 bytes",
+    ),
+    Step(
         "scales by threads", "format_kernels-plain-mxfp8", {"M": 144, "N": 144, "K": 848},
         "scales that threads load and put into chunks, with a proxy fence before tcgen05.cp",
         "all wrong by powers of two: scale_place (twill/codegen/print/cuda/tcgen05_scales.cuh); wrong now and then: the"
@@ -143,6 +149,10 @@ STEPS = (
         "the steps before",
     ),
     Step(
+        "e2m1 x e5m2, 256 columns", "format_kernels-fp4-fp8-wide", {"M": 144, "N": 272, "K": 640},
+        "A of 4 bits beside B of 8", "the step before it, with A and B exchanged",
+    ),
+    Step(
         "scales by threads, 256 columns", "format_kernels-plain-mxfp8-wide", {"M": 144, "N": 272, "K": 592},
         "scales of 256 rows by threads, e5m2", "columns from 128 on: the second chunk of B's scales",
     ),
@@ -179,6 +189,10 @@ STEPS = (
         "pair with scales", "gemm_mxfp8-e4m3-pair", {"M": 272, "N": 144, "K": 848},
         "tcgen05.cp in both CTAs, each with the scales of its rows of A and all of B's",
         "rows from 128 on: scales of the second CTA's A; everything: whether B's scales are in both",
+    ),
+    Step(
+        "pair, e4m3 x e2m1", "format_kernels-fp8-fp4-pair", {"M": 272, "N": 144, "K": 1152},
+        "halves of a B of 4 bits", "the steps before",
     ),
     Step(
         "pair with scales of 256 columns", "gemm_nvfp4-nvfp4-wide-pair", {"M": 400, "N": 264, "K": 1312},

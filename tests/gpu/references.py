@@ -208,5 +208,6 @@ EXAMPLES: Mapping[str, Example] = {
     "gemm_mxfp8": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
     "gemm_nvfp4": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
     "gemm_tf32": Example(gemm_fp8, PRODUCTS),
+    "gemm_fp8_fp4": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
     "gemm_plain_scales": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
 }

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from twill.graph.dependence import Mma, Node, NodeKind, Tile, Transport
 from twill.graph.dims import Classes
 from twill.graph.wiring import Wiring
-from twill.graph.work import chain_counts, is_free, tile_bytes
+from twill.graph.work import chain_counts, is_free, moved_bytes
 from twill.tile.flat import Flat, Step
-from twill.tile.vocabulary import ACCESS, MMA
+from twill.tile.vocabulary import ACCESS, MMA, UNPACKED
 
 KINDS: dict[str, NodeKind] = {
     "dot": "mma", "dot_scaled": "mma", "tile_load": "load", "tile_store": "store", "tile_reduce": "reduce_store",
@@ -60,7 +60,7 @@ class NodeMaker:
             operations=(),
             dims=tuple(c for c in classes if c >= 0),
             result=self.tile(cell) if step.op.kind == "tile_load" else None,
-            bytes=tile_bytes(shape, access.element),
+            bytes=moved_bytes(shape, access.element),
             transport=TRANSPORTS[access.transport],
             transport_reason=access.transport_reason,
             tensor=access.base,
@@ -146,7 +146,8 @@ def scaled_type(step: Step) -> str:
     if step.op.kind != "dot_scaled":
         return ""
     element, block = step.op.attribute("a"), step.op.attribute("block")
-    return f"mxf8{element}" if element != "e2m1" else "mxf4" if block == MX_BLOCK else "nvf4"
+    element = step.op.attribute("b") if element == UNPACKED else element  # beside 8 bits it is multiplied as these are
+    return f"mxf8{element}" if element != UNPACKED else "mxf4" if block == MX_BLOCK else "nvf4"
 
 
 def _reduced(step: Step) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ import math
 
 from twill.graph.dependence import Region, Space, Tile
 
-_BITS = {"i1": 1, "f8e4m3": 8, "f8e5m2": 8, "i8": 8, "f16": 16, "bf16": 16, "i16": 16, "f64": 64, "i64": 64}
+_BITS = {"i1": 1, "f8e4m3": 8, "f8e5m2": 8, "i8": 8, "e2m1": 8, "f16": 16, "bf16": 16, "i16": 16, "f64": 64, "i64": 64}
 
 
 def bits_of(dtype: str) -> int:

@@ -8,11 +8,13 @@ from math import prod
 from twill.graph.dependence import Count
 from twill.ptx.inline import InlineAsm, assembled, of_attributes
 from twill.tile.flat import Flat, Step
-from twill.tile.vocabulary import ELEMENTWISE, OPERATION_CLASSES, REARRANGE, SOURCES, TRANSCENDENTAL, VIEWS
+from twill.tile.vocabulary import ELEMENTWISE, OPERATION_CLASSES, REARRANGE, SOURCES, TRANSCENDENTAL, UNPACKED, VIEWS
 
 COMBINES = {"add": "add", "mul": "add", "max": "max", "min": "max", "and": "logic", "or": "logic", "xor": "logic"}
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "f8e4m3": 8, "f8e5m2": 8, "f16": 16, "bf16": 16,
-        "f32": 32, "f64": 64}  # fmt: skip
+        "f32": 32, "f64": 64, "e2m1": 8}  # fmt: skip
+"""Of an element in registers or shared memory. e2m1: of those that have a place of 8 bits there; two of them are in a
+byte of global memory (`twill.tile.rewrite.unpacked_operands`)."""
 EXTRA = {"exp": "mul", "log": "mul"}  # exp(x) = exp2(x·log2 e), log(x) = log2(x)·ln 2
 INSTRUCTIONS = {
     **dict.fromkeys(("add", "sub"), "add"), "mul": "mul", **dict.fromkeys(("fma", "mad"), "fma"), "neg": "mul",
@@ -37,8 +39,13 @@ def is_free(step: Step) -> bool:
 
 
 def tile_bytes(shape: tuple[int, ...], element: str) -> int:
-    """Size of a tile in global or shared memory (an i1 takes a byte)."""
+    """Size of a tile in shared memory, and but for e2m1 in global memory (an i1 takes a byte)."""
     return prod(shape) * max(8, BITS[element]) // 8
+
+
+def moved_bytes(shape: tuple[int, ...], element: str) -> int:
+    """Bytes of global memory that a tile has, which is what a copy counts."""
+    return tile_bytes(shape, element) // (2 if element == UNPACKED else 1)
 
 
 def elements(step: Step, flat: Flat) -> int:

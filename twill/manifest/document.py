@@ -72,6 +72,7 @@ class Promise:
 class MapEntry:
     """A tensor map to be made from the arguments; as `twill.codegen.warp.program.TensorMap`, outermost axis first.
 
+    element: "e2m1" is one of 4 bits, two to a byte of the tensor, which gets a place of 8 bits in shared memory.
     sizes: elements (None: no bound). strides, offset: elements. box: of one copy. swizzle: bytes. together: elements
     along the last axis that the map has as one of a wider type.
     """

@@ -15,6 +15,7 @@ from twill.manifest.evaluate import evaluate
 from twill.manifest.family import PARTS, MemberCost, TensorSize
 from twill.runtime.kernel import EmittedKernel, GridLike
 from twill.runtime.tensor import ELEMENT_BYTES
+from twill.runtime.tensor_map import NARROW
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,14 @@ class FamilyMember:
         """Of the arguments that have tensor maps, as far as they follow from numbers of the call."""
         found: dict[str, TensorSize] = {}
         for entry in self.kernel.manifest.maps:
-            element = ELEMENT_BYTES.get(entry.element, 0)
+            element = ELEMENT_BYTES.get(entry.element, 0.5 if entry.element == NARROW else 0)
             try:
                 sizes = [evaluate(size, dict(values)) for size in entry.sizes if size is not None]
                 row = evaluate(entry.strides[-2], dict(values)) if len(entry.strides) > 1 else 0
             except (KeyError, ArithmeticError):
                 continue
             if len(sizes) == len(entry.sizes):
-                found.setdefault(entry.argument, TensorSize(math.prod(sizes) * element, int(row) * element))
+                found.setdefault(entry.argument, TensorSize(int(math.prod(sizes) * element), int(row * element)))
         return found
 
     def given(self, bound: Mapping[str, Any]) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from twill.runtime.tensor import ELEMENT_BYTES, TensorView, reach
 from twill.runtime.tensor_map import (
     ALIGNMENT,
     MAX_SIZE,
+    NARROW,
     TensorMap,
     TensorMapParameters,
     TileBox,
@@ -279,11 +280,12 @@ def map_parameters(entry: MapEntry, bound: BoundArguments) -> TensorMapParameter
         raise exc.WrongArgument(
             name, f"seen from {-offset} elements in front of it on", "sizes at which that is not so"
         )
-    left = reach(tensor) - offset
+    each = 2 if entry.element == NARROW else 1  # elements of the map in one of the tensor
+    left = reach(tensor) * each - offset
     sizes = tuple(
         within(left, stride) if size is None else value(size) for size, stride in zip(entry.sizes, strides, strict=True)
     )
-    start = tensor.pointer + offset * ELEMENT_BYTES[tensor.dtype]
+    start = tensor.pointer + offset * ELEMENT_BYTES[tensor.dtype] // each
     seen = joined(TensorView(start, entry.element, sizes, strides, tensor.device), entry.together, name)
     box = (*entry.box[:-1], entry.box[-1] // entry.together)
     return parameters(seen, TileBox(box, entry.swizzle), name)

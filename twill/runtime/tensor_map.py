@@ -28,7 +28,11 @@ TYPES = {
     "i1": "UINT8", "i8": "UINT8", "u8": "UINT8", "f8e4m3fn": "UINT8", "f8e5m2": "UINT8",
     "i16": "UINT16", "u16": "UINT16", "f16": "FLOAT16", "bf16": "BFLOAT16",
     "i32": "INT32", "u32": "UINT32", "f32": "FLOAT32", "i64": "INT64", "u64": "UINT64", "f64": "FLOAT64",
+    "e2m1": "16U4_ALIGN16B",
 }  # fmt: skip
+NARROW = "e2m1"
+"""Elements of 4 bits, two of which are in a byte of memory; in shared memory each has a place of 8 bits."""
+NARROW_BOX, NARROW_ALIGNMENT = 128, 32  # elements of a box, of which a tensor's rows have multiples; bytes
 
 _FLOATS = ("f16", "bf16", "f32", "f64")  # that TMA knows as such
 
@@ -74,7 +78,8 @@ class TensorMap:
 
 def parameters(tensor: TensorView, box: TileBox, name: str) -> TensorMapParameters:
     """What describes `tensor` cut into `box`es. Errors: WrongArgument, MisalignedTensor, BadBox, naming `name`."""
-    rank, size = len(tensor.shape), ELEMENT_BYTES[tensor.dtype]
+    narrow = tensor.dtype == NARROW
+    rank, size = len(tensor.shape), 1 if narrow else ELEMENT_BYTES[tensor.dtype]
     if not 1 <= rank <= MAX_RANK:
         raise exc.WrongArgument(name, f"a tensor of {rank} dimensions", f"one of 1 to {MAX_RANK} dimensions")
     _check_box(box, rank, size, name)
@@ -85,15 +90,19 @@ def parameters(tensor: TensorView, box: TileBox, name: str) -> TensorMapParamete
     for dim, extent in enumerate(tensor.shape):
         if not 1 <= extent <= MAX_SIZE:
             raise exc.WrongArgument(name, f"of size {extent} in dimension {dim}", f"sizes from 1 to {MAX_SIZE}")
-    if tensor.pointer % ALIGNMENT:
-        raise exc.MisalignedTensor(name, f"starts at address {tensor.pointer:#x}", f"multiples of {ALIGNMENT} bytes")
+    alignment = NARROW_ALIGNMENT if narrow else ALIGNMENT
+    if tensor.pointer % alignment:
+        raise exc.MisalignedTensor(name, f"starts at address {tensor.pointer:#x}", f"multiples of {alignment} bytes")
+    if narrow and tensor.shape[-1] % NARROW_BOX:
+        found = f"has rows of {tensor.shape[-1]} elements of 4 bits"
+        raise exc.MisalignedTensor(name, found, f"multiples of {NARROW_BOX}, beside elements of 8 bits")
     if tensor.strides[-1] != 1 and tensor.shape[-1] != 1:
         raise exc.MisalignedTensor(name, f"has stride {tensor.strides[-1]} in its last dimension", "stride 1 there")
     return TensorMapParameters(
         pointer=tensor.pointer,
         dtype=tensor.dtype,
         sizes=tensor.shape[::-1],
-        strides=_byte_strides(tensor, size, name),
+        strides=_byte_strides(in_bytes(tensor) if narrow else tensor, size, alignment, name),
         box=box.extent[::-1],
         swizzle=box.swizzle,
         promotion=box.promotion,
@@ -118,16 +127,22 @@ def _check_box(box: TileBox, rank: int, size: int, name: str) -> None:
         )
 
 
-def _byte_strides(tensor: TensorView, size: int, name: str) -> tuple[int, ...]:
+def in_bytes(tensor: TensorView) -> TensorView:
+    """A tensor of elements of 4 bits as the bytes that have two of them."""
+    strides = (*(stride // 2 for stride in tensor.strides[:-1]), 1)
+    return replace(tensor, dtype="u8", shape=(*tensor.shape[:-1], tensor.shape[-1] // 2), strides=strides)
+
+
+def _byte_strides(tensor: TensorView, size: int, alignment: int, name: str) -> tuple[int, ...]:
     """From the second innermost dimension outwards. A dimension of one element is never stepped along: any stride is
     right, and frameworks leave odd ones there, so the next legal one stands in."""
     strides = []
-    filler = -(-tensor.shape[-1] * size // ALIGNMENT) * ALIGNMENT
+    filler = -(-tensor.shape[-1] * size // alignment) * alignment
     for dim in reversed(range(len(tensor.shape) - 1)):
         stride = filler if tensor.shape[dim] == 1 else tensor.strides[dim] * size
-        if stride % ALIGNMENT or not 0 <= stride < MAX_STRIDE:
+        if stride % alignment or not 0 <= stride < MAX_STRIDE:
             found = f"steps by {stride} bytes in dimension {dim}"
-            raise exc.MisalignedTensor(name, found, f"steps that are multiples of {ALIGNMENT} bytes, from 0 to 2^40")
+            raise exc.MisalignedTensor(name, found, f"steps that are multiples of {alignment} bytes, from 0 to 2^40")
         strides.append(stride)
     return tuple(strides)
 

@@ -70,14 +70,15 @@ REARRANGE = ("rearrange", "gather")
 # gather: source index; attribute axis. Along it, the element of the source that the index says; along the others, its
 # own place. An index that the source has not is that of its last element.
 SCAN = ("scan",)  # attributes axis, combine, reverse, signed, propagate_nan
+UNPACKED = "e2m1"  # type of a tile of elements of 4 bits that have a place of 8 each (`tile.rewrite.unpacked_operands`)
 MMA = ("dot", "dot_scaled")
 # operands a b [c]; sums have the type of the result: f32, f16, f64 or i32 (i8 operands are signed)
 # precision: of f32 operands "tf32" "tf32x3" "bf16x3" "bf16x6" "ieee"; others are exact: "ieee".
 # imprecise: of fp8 operands, how many products may be summed in less than f32 before they go into the accumulator.
 # dot_scaled: operands a b c and the scales of both; elements times their scales, summed in f32. a, b: types of elements
-#   (e4m3, e5m2; e2m1, two in a byte of a tile of i8). block: elements along K that have one scale. Scales of i8 are of
-#   type e8m0. layout: of scales "rows", [rows, blocks], or "chunks", as tensor cores copy them
-#   (`twill.tile.interpret.block_scales`).
+#   (e4m3, e5m2; e2m1, two in a byte of a tile of i8, or a tile of UNPACKED). block: elements along K that have one
+#   scale. Scales of i8 are of type e8m0. layout: of scales "rows", [rows, blocks], or "chunks", as tensor cores copy
+#   them (`twill.tile.interpret.block_scales`).
 
 SCALAR_LOOP = "scalar_loop"
 # operand... -> scalar...; a loop over scalars with its region (`twill.tile.scalar_region`), in which stand operations

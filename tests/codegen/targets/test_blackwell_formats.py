@@ -5,25 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
+import numpy as np
 import pytest
 
 from tests import blackwell
-from tests.blackwell import PLAIN, PLAIN_NVFP4, PLAIN_WIDE, TF32, TF32_WIDE
+from tests.blackwell import FP4_FP8_WIDE, FP8_FP4, PLAIN, PLAIN_NVFP4, PLAIN_WIDE, TF32, TF32_WIDE
 from tests.codegen.targets.test_blackwell import Faulty, changed, instead, other
 from tests.golden_schedules import Example, kernel
 from twill import exc
 from twill.cli import main
-from twill.codegen.compile.nvrtc import compile_cubin
-from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor
+from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor, scaled_instruction_descriptor
 from twill.codegen.verify.abstract.inputs import launch
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.verify.ptx.units import fragments
+from twill.codegen.verify.ptx.units import block_scales, fragments, tcgen05
 from twill.codegen.warp import program as aref
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
 from twill.kernel.specialization import problem_of
 from twill.ptx import formats
+from twill.runtime.arguments import BoundArguments
+from twill.runtime.plan import map_parameters
+from twill.runtime.tensor import TensorView
 from twill.trial import execute
 
 pytestmark = pytest.mark.usefixtures("at_root")
@@ -35,9 +40,14 @@ SIZES: dict[Example, Mapping[str, int]] = {
     PLAIN: {"M": 144, "N": 144, "K": 848},
     PLAIN_WIDE: {"M": 8, "N": 272, "K": 592},
     PLAIN_NVFP4: {"M": 8, "N": 144, "K": 1568},
+    FP8_FP4: {"M": 144, "N": 144, "K": 1152},
+    FP4_FP8_WIDE: {"M": 8, "N": 272, "K": 640},
 }
 # The same of two CTAs, the last pair of which lacks its second instance.
-PAIRS: dict[Example, Mapping[str, int]] = {TF32: {"M": 272, "N": 140, "K": 268}}
+PAIRS: dict[Example, Mapping[str, int]] = {
+    TF32: {"M": 272, "N": 140, "K": 268},
+    FP8_FP4: {"M": 272, "N": 144, "K": 1152},
+}
 
 
 def said(example: Example, sizes: Mapping[str, int], change: Callable[[str], str] = str, cluster: int = 1) -> list[str]:
@@ -152,131 +162,142 @@ def test_a_depth_that_is_no_multiple_of_a_step_is_refused(capsys: pytest.Capture
     )
 
 
-# ---------------------------------------------------------------- scales [rows, blocks]
+# ---------------------------------------------------------------- elements of 4 bits beside others of 8
 
 
-@pytest.mark.parametrize("example", [PLAIN, PLAIN_WIDE, PLAIN_NVFP4], ids=["mxfp8", "mxfp8-wide", "nvfp4"])
-def test_threads_of_a_group_of_their_own_put_plain_scales_into_chunks(example: Example) -> None:
+@pytest.mark.parametrize(("example", "narrow"), [(FP8_FP4, "b"), (FP4_FP8_WIDE, "a")], ids=["fp8-fp4", "fp4-fp8"])
+def test_elements_of_4_bits_have_a_place_of_8_beside_others_of_8(example: Example, narrow: str) -> None:
     made = blackwell.compiled(example)
-    roles = {group.role: [type(stmt) for stmt in group.stmts] for group in made.program.groups}
-    (loader,) = (role for role, kinds in roles.items() if aref.StoreScales in kinds)
-    assert [group.threads for group in made.program.groups] == [128, 128, 32, 32]
-    assert loader != "epilogue" and aref.LoadGlobal in roles[loader] and aref.ProxyFence in roles[loader]
-    assert aref.LoadAccumulator in roles["epilogue"] and aref.CopyScales in roles["mma"]
-    rings = [ring for ring in made.program.arefs if ring.transport == "registers"]
-    assert len(rings) == 2 and all(ring.full_count == 4 and len(ring.buffers) == 2 for ring in rings)
+    buffers = {buffer.name: buffer for buffer in made.program.buffers}
+    constants = dict(kernel(example).specialization.constexprs)
+    rows, k = (int(str(constants[name])) for name in (f"BLOCK_{'M' if narrow == 'a' else 'N'}", "BLOCK_K"))
+    assert buffers[narrow].element == "e2m1" and buffers[narrow].shape == (rows, k)
+    (entry,) = (entry for entry in made.manifest.maps if entry.element == "e2m1")
+    assert entry.argument == f"{narrow}_desc" and entry.box[-1] == 128 and entry.swizzle == 128
+    (ring,) = (ring for ring in made.program.arefs if ring.name == narrow)
+    assert ring.bytes == rows * k // 2  # that a copy counts, of twice as many in shared memory
+    assert "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale" in made.build.ptx
     assert parse(text(made.program), made.program.program) == made.program
     assert (made.facts.spill_stores, made.facts.spill_loads) == (0, 0)
 
 
-def test_scales_of_the_next_iteration_are_on_their_way_while_those_of_this_one_are_stored() -> None:
-    loader = next(group for group in blackwell.lowered(PLAIN).groups if any(map(stores_scales, group.stmts)))
-    (loop,) = (stmt for stmt in loader.stmts if isinstance(stmt, aref.Pipeline))
-    kinds = [type(stmt) for stmt in loop.steady]
-    assert kinds.index(aref.LoadGlobal) < kinds.index(aref.Acquire) < kinds.index(aref.StoreScales)
-    assert any(isinstance(stmt, aref.LoadGlobal) for block in loop.prologue for stmt in block)
+def test_a_map_of_elements_of_4_bits_has_the_sizes_and_strides_of_bytes_twice() -> None:
+    (entry,) = (entry for entry in blackwell.compiled(FP8_FP4).manifest.maps if entry.element == "e2m1")
+    made = map_parameters(entry, bound((136, 192), 192))
+    assert (made.sizes, made.strides, made.box) == ((384, 136), (192,), (128, 128))
 
 
-def stores_scales(stmt: aref.Stmt) -> bool:
-    return isinstance(stmt, aref.StoreScales)
-
-
-@pytest.mark.parametrize("inner", [4, 16])
-def test_plain_scales_of_a_descriptor_are_loaded_by_threads(inner: int, capsys: pytest.CaptureFixture[str]) -> None:
-    """Rows of 16 bytes are enough for the TMA, which puts them where no copy to tensor memory takes them from."""
-    k = 32 * inner
-    types = {"a": f"fp8e4nv[128,{k}]", "b": f"fp8e4nv[128,{k}]", "c": "bf16[128,128]",
-             **dict.fromkeys(("sa", "sb"), f"u8[128,{inner}]")}  # fmt: skip
-    given = [word for name, kind in types.items() for word in ("--sig", f"{name}=tensordesc<{kind}>")]
-    sizes = ["--sig", "K=i32", "--const", "BM=128", "--const", "BN=128", "--const", f"BK={k}", "--machine", "b200"]
-    assert main(["emit", "tests/pair_kernels.py::scaled", *given, *sizes, "--no-store", "--execute"]) == 0
-    assert "equal to the tile program, nothing found" in capsys.readouterr().out
-
-
-def test_pairs_of_ctas_that_load_plain_scales_are_refused() -> None:
-    with pytest.raises(exc.UnsupportedInKernel, match="`of_a` are scales that threads load, each CTA by itself"):
-        blackwell.lowered(PLAIN, 2)
-
-
-@pytest.mark.parametrize(("rows", "k", "held"), [(64, 128, "64 rows and 4"), (128, 64, "128 rows and 2")])
-def test_plain_scales_of_less_than_a_chunk_are_refused(
-    rows: int, k: int, held: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("shape", "stride", "said"),
+    [((128, 96), 96, "has rows of 192 elements of 4 bits"), ((128, 128), 144, "steps by 144 bytes in dimension 0")],
+)
+def test_tensors_that_no_copy_unpacks_are_refused_when_a_kernel_is_launched(
+    shape: tuple[int, int], stride: int, said: str
 ) -> None:
-    types = [f"--sig=a_desc=tensordesc<fp8e4nv[128,{k}]>", f"--sig=b_desc=tensordesc<fp8e4nv[{rows},{k}]>",
-             f"--sig=c_desc=tensordesc<bf16[128,{rows}]>", f"--const=BLOCK_N={rows}",
-             f"--const=BLOCK_K={k}"]  # fmt: skip
-    given = [PLAIN.file, "--spec", PLAIN.spec, "--machine", "b200", "--no-store", *types]
-    assert main(["emit", *given, "--ir"]) == 2
-    found = capsys.readouterr().err
-    assert re.search(rf"format_kernels\.py:\d+: `acc` has scales of {held} blocks along K", found)
-    assert "a copy to tensor memory has 128 and 4" in found
+    (entry,) = (entry for entry in blackwell.compiled(FP8_FP4).manifest.maps if entry.element == "e2m1")
+    with pytest.raises(exc.MisalignedTensor, match=said):
+        map_parameters(entry, bound(shape, stride))
 
 
-def test_scales_that_other_work_reads_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    types = {
-        "a": "fp8e4nv[128,128]",
-        "b": "fp8e4nv[128,128]",
-        "c": "bf16[128,128]",
-        "sa": "u8[128,4]",
-        "sb": "u8[128,4]",
-    }
-    given = [word for name, kind in types.items() for word in ("--sig", f"{name}=tensordesc<{kind}>")]
-    sizes = ["--sig", "K=i32", "--const", "BM=128", "--const", "BN=128", "--const", "BK=128", "--machine", "b200"]
-    assert main(["emit", "tests/format_kernels.py::computed_scales", *given, *sizes, "--no-store", "--ir"]) == 2
-    found = capsys.readouterr().err
-    assert re.search(r"format_kernels\.py:\d+: the scales of `acc` are not loaded as the tensor core has them", found)
+def bound(shape: tuple[int, int], stride: int) -> BoundArguments:
+    """B of such a shape."""
+    scalars = {"b_desc.shape.0": shape[0], "b_desc.shape.1": shape[1], "b_desc.stride.0": stride, "b_desc.stride.1": 1}
+    return BoundArguments(scalars, {"b_desc": TensorView(1 << 20, "u8", shape, (stride, 1), 0)})
 
 
-def loader_without(kind: type[aref.Stmt]) -> Callable[[aref.WarpProgram], aref.WarpProgram]:
-    def fault(program: aref.WarpProgram) -> aref.WarpProgram:
-        role = next(group.role for group in program.groups if any(map(stores_scales, group.stmts)))
-        return changed(program, role, instead(kind, lambda stmt: None))
-
-    return fault
-
-
-def from_the_first_slot(program: aref.WarpProgram) -> aref.WarpProgram:
-    def first(stmt: aref.Stmt) -> aref.Stmt:
-        assert isinstance(stmt, aref.StoreScales)
-        return replace(stmt, target=replace(stmt.target, cursor=None))
-
-    role = next(group.role for group in program.groups if any(map(stores_scales, group.stmts)))
-    return changed(program, role, instead(aref.StoreScales, first))
+MIXED_IDESC = scaled_instruction_descriptor(128, 128, "f8e4m3", "i8", operand_b="e2m1")
+MIXED_PRINTED = {
+    "B is e4m3": other(rf"\b{MIXED_IDESC}\b", str(MIXED_IDESC & ~(7 << 10))),
+    "B is e3m2": other(rf"\b{MIXED_IDESC}\b", str(MIXED_IDESC & ~(1 << 10))),
+    "A is e5m2": other(rf"\b{MIXED_IDESC}\b", str(MIXED_IDESC | 1 << 7)),
+    "bytes in shared memory are awaited": other(r"(mov\.b32\s+%r\d+, )16384;", r"\g<1>32768;"),
+    "the second box begins at its byte": other(r"(add\.s32\s+%r\d+, %r\d+, )128;", r"\g<1>64;"),
+}
 
 
-PLAIN_FAULTS: dict[str, tuple[Callable[[aref.WarpProgram], aref.WarpProgram], str]] = {
-    "no scales are stored": (loader_without(aref.StoreScales), "values"),
-    "there is no fence of proxies": (loader_without(aref.ProxyFence), "proxy-fence"),
-    "slots are not waited for": (loader_without(aref.Acquire), "phase"),
-    "all scales go to the first slot": (from_the_first_slot, "order"),
+@pytest.mark.parametrize("name", MIXED_PRINTED)
+def test_a_fault_of_a_printed_product_of_4_and_8_bits_is_found_by_the_executor(name: str) -> None:
+    assert said(FP8_FP4, {"M": 64, "N": 64, "K": 512}, MIXED_PRINTED[name])
+
+
+@pytest.mark.parametrize("misread", ["halves of bytes", "places in 16 bytes"])
+def test_elements_of_4_bits_that_are_misread_make_a_product_wrong(
+    misread: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = block_scales.narrow
+
+    def wrong(chunks: Any, kind: str) -> Any:
+        swapped = chunks >> 4 | (chunks & 0xF) << 4 if misread == "halves of bytes" else np.roll(chunks, 8, axis=-1)
+        return right(np.ascontiguousarray(swapped.astype(np.uint8)), kind)
+
+    monkeypatch.setattr(tcgen05, "narrow", wrong)
+    assert said(FP8_FP4, {"M": 64, "N": 64, "K": 256})
+
+
+MIXED_FAULTS: dict[str, tuple[Faulty, str]] = {
+    "a product reads A as another type": (
+        instead(aref.TensorMultiply, lambda stmt: replace(stmt, operand="f8e5m2")), "layout",  # type: ignore[call-arg]
+    ),
+    "it is one without scales": (
+        instead(aref.TensorMultiply, lambda stmt: replace(stmt, block=0, of_a=None, of_b=None)),  # type: ignore[call-arg]
+        "layout",
+    ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PLAIN_FAULTS)
-def test_a_fault_with_plain_scales_is_found_by_the_abstract_machine(name: str) -> None:
-    fault, rule = PLAIN_FAULTS[name]
-    found = verify(fault(blackwell.lowered(PLAIN)), problem_of(kernel(PLAIN).specialization))
+@pytest.mark.parametrize("name", MIXED_FAULTS)
+def test_a_fault_in_a_product_of_4_and_8_bits_is_found_by_the_abstract_machine(name: str) -> None:
+    fault, rule = MIXED_FAULTS[name]
+    found = verify(changed(blackwell.lowered(FP8_FP4), "mma", fault), problem_of(kernel(FP8_FP4).specialization))
     assert rule in {violation.rule for violation in found}, [v.describe() for v in found]
 
 
-PLACE = r"scale_place<4>\(tile, (\(.*?\)), (\(.*?\))\), Vector<i8, 4>\{\{(.*?), (.*?), "
-PLAIN_PRINTED = {
-    "rows are those 32 further on": (PLACE, r"scale_place<4>(tile, (\1 + 32) % 128, \2), Vector<i8, 4>{{\3, \4, "),
-    "neighbouring rows change places": (PLACE, r"scale_place<4>(tile, \1 ^ 1, \2), Vector<i8, 4>{{\3, \4, "),
-    "blocks along K change places": (PLACE, r"scale_place<4>(tile, \1, \2), Vector<i8, 4>{{\4, \3, "),
-    "there is no fence of proxies": (r"fence_proxy_async\(\);", ""),
-    "one warp does not store": (r"write_shared\(scale_place", r"if (thread / 32 != 2) write_shared(scale_place"),
-}  # fmt: skip
-"""Seeded into the CUDA text, which is compiled again."""
+NARROW_TYPES = {"a": "fp8e4nv[128,128]", "b": "u8[128,64]", "c": "bf16[128,128]",
+                **dict.fromkeys(("sa", "sb"), "u8[1,1,1,2,256]")}  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PLAIN_PRINTED)
-def test_a_fault_of_printed_plain_scales_is_found_by_the_executor(name: str) -> None:
-    made, (right, wrong) = blackwell.compiled(PLAIN), PLAIN_PRINTED[name]
-    cuda, changes = re.subn(right, wrong, made.printed.text)
-    assert changes
-    found = compile_cubin(cuda, made.manifest.architecture, lines=None)
-    problem = problem_of(kernel(PLAIN).specialization)
-    assert problem is not None
-    given = launch(made.program.program, problem.case({"M": 128, "N": 128, "K": 272}), data="normal")
-    assert execute.verified(found.ptx, made.manifest, made.program, given, 2).said()
+def narrow(kernel: str, k: int = 128, types: Mapping[str, str] = MappingProxyType({})) -> list[str]:
+    given = [
+        word for name, kind in {**NARROW_TYPES, **types}.items() for word in ("--sig", f"{name}=tensordesc<{kind}>")
+    ]
+    sizes = ["--sig", "K=i32", "--const", "BM=128", "--const", "BN=128", "--const", f"BK={k}"]
+    return ["emit", f"tests/format_kernels.py::{kernel}", *given, *sizes, "--machine", "b200", "--no-store"]
+
+
+def test_one_operand_of_4_bits_is_multiplied_twice(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*narrow("one_b_twice"), "--execute"]) == 0
+    assert "equal to the tile program, nothing found" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("kernel", "wrong"),
+    [("changed_b", "is not loaded by the TMA (it is computed)"), ("b_read_otherwise", "is read otherwise, too")],
+)
+def test_an_operand_of_4_bits_that_no_copy_unpacks_is_refused(
+    kernel: str, wrong: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*narrow(kernel), "--ir"]) == 2
+    found = capsys.readouterr().err
+    assert re.search(rf"format_kernels\.py:\d+: operand B of a product e4m3 x e2m1, which {re.escape(wrong)}", found)
+
+
+def test_operands_of_4_bits_in_tiles_of_64_along_k_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    types = {"a": "fp8e4nv[128,64]", "b": "u8[128,32]", "sa": "u8[128,2]", "sb": "u8[128,2]"}
+    assert main([*narrow("plain_scales_of_b", 64, types), "--ir"]) == 2
+    found = capsys.readouterr().err
+    wrong = "operand B of a product e4m3 x e2m1, which has 64 elements along K, and a copy has 128, is not supported"
+    assert re.search(rf"format_kernels\.py:\d+: {wrong}", found)
+
+
+def test_plain_scales_of_4_and_8_bits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*narrow("plain_scales_of_b", types=dict.fromkeys(("sa", "sb"), "u8[128,4]")), "--execute"]) == 0
+    assert "equal to the tile program, nothing found" in capsys.readouterr().out
+
+
+def test_scales_of_type_e4m3_beside_8_bits_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    types = dict.fromkeys(("sa", "sb"), "fp8e4nv[128,8]")
+    assert main([*narrow("plain_scales_of_b", types=types), "--ir"]) == 2
+    found = capsys.readouterr().err
+    assert re.search(
+        r"format_kernels\.py:\d+: unsupported operation: tl.dot_scaled of e4m3 x e2m1 in blocks of 16", found
+    )

@@ -93,6 +93,7 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
         aref.SlotRef(0, 10), aref.SlotRef(0), 16,
     ),
     aref.CopyScales(aref.SlotRef(0, 10), aref.SlotRef(0), 128),
+    aref.StoreScales(2, aref.SlotRef(0, 10)),
     aref.LoadAccumulator(aref.SlotRef(0, 10), 0),
     aref.StoreAccumulator(0, aref.SlotRef(0, 10, None, (0, 32))),
     aref.Consumed(10, behind=True),
@@ -214,6 +215,7 @@ group 0 consumer: 128 threads, 240 registers
     tensor multiply x[x_read] = x[x_read] @ x transposed, k 64 bf16, added if ($N < 4)
     tensor multiply x[x_read] = x[x_read] @ x transposed, k 64 i8, added if 1:i1, scales x[x_read] and x for 16
     copy scales x[x_read] -> x, 128 rows
+    store scales %rows -> x[x_read]
     %acc#0 = load accumulator x[x_read]
     store accumulator %acc#0 -> x[x_read][:, 0:32]
     consumed x_read behind MMAs

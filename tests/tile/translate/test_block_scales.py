@@ -51,7 +51,7 @@ def test_the_two_kinds_of_fp8_may_be_mixed(kernel_file: Files) -> None:
     ("product", "b", "what", "hint"),
     [('tl.dot_scaled(x, u, "e4m3", y.T, None, "e4m3")', "fp8e4nv", "scales of one operand alone", "127 as e8m0"),
      ('tl.dot_scaled(x, None, "e4m3", y.T, v, "e4m3")', "fp8e4nv", "scales of one operand alone", "127 as e8m0"),
-     ('tl.dot_scaled(x, u, "e4m3", y.T, v, "bf16")', "bf16", "of e4m3 x bf16", "e4m3 and e5m2 in any mixture")],
+     ('tl.dot_scaled(x, u, "e4m3", y.T, v, "bf16")', "bf16", "of e4m3 x bf16", "e4m3, e5m2, e2m1 in any mixture")],
 )  # fmt: skip
 def test_fail_products_that_are_not_read(kernel_file: Files, product: str, b: str, what: str, hint: str) -> None:
     with pytest.raises(exc.UnsupportedOperation, match=what) as refused:

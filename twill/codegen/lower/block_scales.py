@@ -76,7 +76,7 @@ def scales_at(plan: LoweringPlan, step: Step, position: int) -> Scales:
     """The scales of operand A (position 3) or B (4) of a product."""
     rows, stored = plan.tiles.shape(step.operands[0])
     columns = plan.tiles.shape(step.operands[1])[1]
-    elements = stored * (PACKED if step.op.attribute("a") == "e2m1" else 1)
+    elements = stored * (PACKED if plan.flat.cells[step.operands[0]].type.element == "i8" else 1)
     count, in_rows = elements // int(str(step.op.attribute("block"))), step.op.attribute("layout") == "rows"
     return Scales(rows if position == SCALE_OPERANDS[0] else columns, count, in_rows)
 

@@ -9,7 +9,7 @@ from twill import exc
 from twill.codegen.warp.layout import THREADS
 from twill.codegen.warp.program import Aref, Buffer, NamedBarrier, TensorMapSpec, WarpProgram
 from twill.codegen.warp.resources import COLUMN_BITS
-from twill.graph.work import BITS
+from twill.graph.work import BITS, moved_bytes
 
 PANEL = 128  # bytes: the widest swizzle
 BARRIER_BYTES = 16  # bytes of the two mbarriers of a slot
@@ -77,7 +77,7 @@ class SharedMemoryPlan:
         """A ring over buffers of equal depth. arrivals: that complete a phase of the full and the empty barrier.
         shared: by the CTAs of a cluster. pair: of products of both."""
         held = [self.buffers[b] for b in buffers]
-        size = sum(prod(b.shape) * element_bytes(b.element) for b in held)
+        size = sum(moved_bytes(b.shape, b.element) for b in held)
         tx = size if transport == "tma" else 0
         slots, number = held[0].slots, len(self.arefs)
         made = Aref(number, name, buffers, slots, producer, consumers, transport, tx, *arrivals, shared, pair)

@@ -11,6 +11,7 @@ from typing import Any
 
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conversions import Array
+from twill.tile.vocabulary import UNPACKED
 
 CHUNK_ROWS, CHUNK_SCALES = 128, 4
 """Rows, and blocks along K of each, whose scales are 512 bytes of memory that a tensor core copies as they are."""
@@ -36,8 +37,8 @@ def in_rows(tile: Array, rows: int, scales: int) -> Array:
 
 
 def unpacked(tile: Array, element: str) -> Array:
-    """Elements float64 of a tile; of e2m1 twice as many along the last axis as it has bytes."""
-    if element != "e2m1":
+    """Elements float64 of a tile; of e2m1 in bytes twice as many along the last axis as it has bytes."""
+    if element != UNPACKED or np.asarray(tile).dtype.kind == "f":
         return np.asarray(tile, np.float64)
     bits = np.ascontiguousarray(tile).view(np.uint8)
     codes = np.stack([bits & 0xF, bits >> 4], axis=-1).reshape(*bits.shape[:-1], -1)

@@ -15,7 +15,8 @@ Array = Any  # np.ndarray or a NumPy scalar
 
 HELD: dict[str, Any] = {
     "f64": np.float64, "f32": np.float32, "f16": np.float32, "bf16": np.float32, "f8e4m3": np.float32,
-    "f8e5m2": np.float32, "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32, "i64": np.int64,
+    "f8e5m2": np.float32, "e2m1": np.float32, "i1": np.bool_, "i8": np.int8, "i16": np.int16, "i32": np.int32,
+    "i64": np.int64,
 }  # fmt: skip
 
 _UNSIGNED = {np.dtype(np.int8): np.uint8, np.dtype(np.int16): np.uint16, np.dtype(np.int32): np.uint32,

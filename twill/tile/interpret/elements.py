@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.block_scales import unpacked
 from twill.tile.interpret.conversions import HELD, Array, rounded, unsigned
 from twill.tile.program import TileType
+from twill.tile.vocabulary import UNPACKED
 
 Elements = tuple[Array, Array]
 """Addresses of a tile's elements, and which of them may be touched."""
@@ -65,7 +67,9 @@ def check_inside(tensor: Array, address: Array) -> None:
 
 
 def seen_as(tensor: Array, element: str) -> Array:
-    """A flat tensor as elements of a type of the same width."""
+    """A flat tensor as elements of a type of the same width; of bytes, as the two e2m1 of each."""
+    if element == UNPACKED:
+        return unpacked(tensor, element).astype(HELD[element])
     held = np.dtype(HELD[element])
     return tensor.view(held) if {held.kind, tensor.dtype.kind} == {"f", "i"} else tensor
 

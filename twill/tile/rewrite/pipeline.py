@@ -25,6 +25,7 @@ from twill.tile.rewrite.rearrange import rearrange_tiles
 from twill.tile.rewrite.scale_chunks import read_chunks
 from twill.tile.rewrite.split_k import split_k
 from twill.tile.rewrite.uniform_factors import collect_factors
+from twill.tile.rewrite.unpacked_operands import unpack_operands
 from twill.tile.rewrite.vector_sides import separate_sides
 
 EXTRACTED = "extracted"  # what the program is called in front of the first rewrite
@@ -82,6 +83,9 @@ PIPELINE = (
             "no loop carries on a tile that it loads, but a copy of it", copy_carried_loads),
     Rewrite("scale-chunks", "views of any kind",
             "products with block scales read scales that are loaded in chunks as they are in memory", read_chunks),
+    Rewrite("unpacked-operands", "accesses are resolved to tiles",
+            "elements of 4 bits that are multiplied by others of 8 are loaded with a place of 8 bits for each",
+            unpack_operands),
     Rewrite("rearrangements", "views of any kind",
             "views leave out or repeat axes, or exchange those of a matrix; an operation moves elements else",
             rearrange_tiles),

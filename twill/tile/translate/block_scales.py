@@ -12,8 +12,6 @@ from twill.tile.translate.elementwise import emit
 ELEMENTS = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "fp16")  # by number, as Triton's IR has them
 HELD = {"e4m3": "f8e4m3", "e5m2": "f8e5m2", "e2m1": "i8"}
 """Elements of those that are computed with, in tiles of what."""
-BYTES = ("e4m3", "e5m2")
-"""Those that a product may mix."""
 OPERANDS = 5
 BLOCKS = {"i8": 32, "f8e4m3": 16}
 """Elements that have one scale, by the type of scales (of e8m0 they are bytes)."""
@@ -26,10 +24,9 @@ def dot_scaled(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
         _refuse(emitter, op, "tl.dot_scaled with scales of one operand alone", "scales of 1 (127 as e8m0) of the other")
     types = [emitter.type_of(operand) for operand in op.operands]
     held = [kind.element for kind in types[:2]]
-    mixed = kinds[0] != kinds[1] and not {*kinds} <= {*BYTES}
-    if mixed or held != [HELD.get(kind) for kind in kinds]:
+    if held != [HELD.get(kind) for kind in kinds]:
         _refuse(emitter, op, f"tl.dot_scaled of {kinds[0]} x {kinds[1]}",
-                f"{' and '.join(BYTES)} in any mixture, or e2m1 of both")  # fmt: skip
+                f"{', '.join(HELD)} in any mixture, e2m1 as uint8")  # fmt: skip
     if not (op.attributes["lhs_k_pack"] and op.attributes["rhs_k_pack"]):
         _refuse(emitter, op, "tl.dot_scaled of e2m1 packed along M or N", "elements packed along K")
     of_a, of_b = types[3:]
@@ -38,8 +35,9 @@ def dot_scaled(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
     if len(of_a.shape) != 2 or of_a.element != of_b.element or BLOCKS.get(of_a.element) != block:
         _refuse(emitter, op, f"tl.dot_scaled with scales of {of_a.element} and {of_b.element} for blocks of {block}",
                 "uint8 scales (e8m0) for blocks of 32, or float8e4nv scales for blocks of 16")  # fmt: skip
-    if block == BLOCKS["f8e4m3"] and kinds[0] != "e2m1":
-        _refuse(emitter, op, f"tl.dot_scaled of {kinds[0]} in blocks of 16", "e2m1, or blocks of 32")
+    if block == BLOCKS["f8e4m3"] and kinds != ["e2m1", "e2m1"]:
+        _refuse(emitter, op, f"tl.dot_scaled of {' x '.join(dict.fromkeys(kinds))} in blocks of 16",
+                "e2m1 of both, or blocks of 32")  # fmt: skip
     attributes: dict[str, Attribute] = {"a": kinds[0], "b": kinds[1], "block": block, "layout": "rows"}
     return emit(op, emitter, "dot_scaled", attributes)
 

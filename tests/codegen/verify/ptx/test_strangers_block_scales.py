@@ -264,7 +264,8 @@ def high_half_first(monkeypatch: Patch) -> None:
     [(MXFP8, field_of_the_instruction("scale_ids", (0, 0))), (MXFP4, field_of_the_instruction("scale_ids", (0, 0))),
      (NVFP4, field_of_the_instruction("scale", "ue8m0")), (MXFP8, field_of_the_instruction("scale", "ue4m3")),
      (MXFP8, stride_of_a_copy), (MXFP8, lanes_of_scales), (MXFP8, columns_of_scales), (MXFP8, one_quarter_of_a_copy),
-     (MIXED, high_half_first)],
+     (MIXED, high_half_first), (MIXED, field_of_the_instruction("a", "e5m2")),
+     (MIXED, field_of_the_instruction("b", "e4m3"))],
 )  # fmt: skip
 def test_scales_that_are_misread_make_the_gemm_wrong(
     case: Case, misread: Callable[[Patch], None], monkeypatch: Patch

@@ -10,7 +10,7 @@ from __future__ import annotations
 from twill.codegen.warp.layout import Accumulator, Blocked, Layout
 
 BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f8e4m3": 1, "f8e5m2": 1, "f16": 2, "bf16": 2, "f32": 4,
-         "f64": 8}  # fmt: skip
+         "f64": 8, "e2m1": 1}  # fmt: skip
 SMALL = {"f16": "f16", "bf16": "bf16", "f8e4m3": "e4m3", "f8e5m2": "e5m2"}  # element -> name in the headers
 _VALUE = {"i1": "bool", "i8": "i8", "i16": "i16", "i32": "i32", "u32": "u32", "i64": "i64", "f32": "float",
           "f64": "double"}  # fmt: skip

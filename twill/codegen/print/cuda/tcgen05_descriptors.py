@@ -40,12 +40,12 @@ def instruction_descriptor(
 
 
 SCALED: dict[tuple[str, str, int], tuple[str, int]] = {
-    ("f8e4m3", "i8", 32): ("mxf8f6f4", 1), ("f8e5m2", "i8", 32): ("mxf8f6f4", 1),
+    ("f8e4m3", "i8", 32): ("mxf8f6f4", 1), ("f8e5m2", "i8", 32): ("mxf8f6f4", 1), ("e2m1", "i8", 32): ("mxf8f6f4", 1),
     ("i8", "i8", 32): ("mxf4", 2), ("i8", "f8e4m3", 16): ("mxf4nvf4", 4),
 }  # fmt: skip
-"""Of the element type of tiles (i8: two of e2m1), that of scales (i8: e8m0) and elements of a block: the kind of
-products with scales, and how many scales of a row a product reads."""
-SCALED_OPERANDS = {"f8e4m3": 0, "f8e5m2": 1, "i8": 1}  # codes of A and B in those kinds
+"""Of the element type of tiles (i8: two of e2m1; e2m1: 16 of them in 16 bytes), that of scales (i8: e8m0) and elements
+of a block: the kind of products with scales, and how many scales of a row a product reads."""
+SCALED_OPERANDS = {"f8e4m3": 0, "f8e5m2": 1, "e2m1": 5, "i8": 1}  # codes of A and B in those kinds
 SCALE_TYPES = {"f8e4m3": 0, "i8": 1}
 
 

@@ -22,15 +22,17 @@ from twill.graph.work import BITS
 
 MOST_COLUMNS = 256  # of one MMA
 MIXED = frozenset(("f8e4m3", "f8e5m2"))  # types of elements that a product in tensor memory may have side by side
+NARROW = frozenset(("e2m1",))  # and with scales
 TENSOR_ROWS, TENSOR_STEP = 128, 16  # of an accumulator in tensor memory; its columns are multiples
 TENSOR_PIECE = 8  # columns that a load or store of tensor memory has multiples of
 TENSOR_WARP_ROWS = 32  # a warp's quarter of its rows
 K_BYTES = 32  # of one MMA along k
 SCALED = {
-    ("f8e4m3", "i8", 32): 1, ("f8e5m2", "i8", 32): 1, ("i8", "i8", 32): 2, ("i8", "f8e4m3", 16): 2,
+    ("f8e4m3", "i8", 32): 1, ("f8e5m2", "i8", 32): 1, ("e2m1", "i8", 32): 1, ("i8", "i8", 32): 2,
+    ("i8", "f8e4m3", 16): 2,
 }  # fmt: skip
 """Of a product with scales (PTX ISA, "tcgen05 block scaling"): elements of tiles and of scales (i8: two of e2m1, and
-e8m0), elements of a block; how many are in an element of a tile."""
+e8m0; e2m1: of which each has a place), elements of a block; how many are in an element of a tile."""
 
 
 def region(program: WarpProgram, ref: SlotRef) -> tuple[int, int]:
@@ -92,7 +94,7 @@ def tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Fragm
         columns //= 2
     wanted = (columns, stmt.depth) if stmt.b_transposed else (stmt.depth, columns)
     other = program.buffers[stmt.b.buffer].element
-    of_b = other if {other, stmt.operand} <= MIXED else stmt.operand
+    of_b = other if {other, stmt.operand} <= (MIXED | NARROW if stmt.block else MIXED) else stmt.operand
     yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, of_b, program)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 from twill.codegen.verify.abstract.actor import Actor, BulkStore, CtaState
@@ -11,14 +11,14 @@ from twill.codegen.verify.abstract.made_maps import box_of, goes_through, make_m
 from twill.codegen.verify.abstract.memory import undefined
 from twill.codegen.verify.abstract.order import Event, SlotAccess
 from twill.codegen.verify.abstract.scalars import evaluate, integer
+from twill.codegen.verify.abstract.shared_tiles import generic, load_shared, store_scales, store_shared
 from twill.codegen.verify.abstract.tensor_memory import (
     copy_scales,
     load_accumulator,
     store_accumulator,
     tensor_multiply,
 )
-from twill.codegen.verify.abstract.tensor_scales import chunked
-from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Blocked
+from twill.codegen.warp.layout import LANES_OF_A_ROW, Along
 from twill.codegen.warp.program import (
     LAST_PART,
     RECEIVED,
@@ -61,7 +61,7 @@ from twill.codegen.warp.program import (
     TmaStore,
     WaitGroups,
 )
-from twill.graph.work import tile_bytes
+from twill.graph.work import moved_bytes
 from twill.tile.digits import rearranged
 from twill.tile.interpret.arithmetic import Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
@@ -143,10 +143,10 @@ def is_partial(fragment: Fragment) -> bool:
 
 def _exchange(actor: Actor, scratch: SlotRef) -> None:
     """Values cross warps through scratch memory: all write, Sync, all read."""
-    _generic(actor, scratch, True, "the exchange of a reduction", None)
+    generic(actor, scratch, True, "the exchange of a reduction", None)
     actor.clock.learn(actor.clock.released())
     actor.clock.tick()
-    _generic(actor, scratch, False, "the exchange of a reduction", None)
+    generic(actor, scratch, False, "the exchange of a reduction", None)
     actor.clock.tick()
 
 
@@ -169,51 +169,6 @@ def _copy(actor: Actor, stmt: Copy) -> None:
         return
     value = actor.fragments.read(stmt.source, actor.line)
     actor.fragments.write(stmt.result, value[:, slice(*stmt.columns)] if stmt.columns else value, actor.line)
-
-
-# ---------------------------------------------------------------- shared memory by all threads
-def _generic(actor: Actor, ref: SlotRef, write: bool, what: str, mapping: Hashable) -> int:
-    """Note an access by all threads; the slot."""
-    event: Event = ("time", actor.group.id)
-    region = actor.machine.shared.region(ref)
-    access = SlotAccess(
-        actor.group.id, event, actor.clock.own[event], "generic", write, region, actor.line, what, mapping
-    )
-    return actor.touch(ref, access, actor.clock.collective())
-
-
-def _mapping_of(actor: Actor, fragment: int, ref: SlotRef, *more: Hashable) -> Hashable:
-    """How the threads share a tile that goes to or comes from a fragment; None if several threads hold an element."""
-    layout = actor.fragments.of[fragment].layout
-    return (layout, actor.machine.shared.region(ref), *more) if isinstance(layout, Accumulator | Blocked) else None
-
-
-def _load_shared(actor: Actor, stmt: LoadShared) -> None:
-    name = actor.machine.program.buffers[stmt.source.buffer].name
-    mapping = _mapping_of(actor, stmt.result, stmt.source, stmt.transposed, None)
-    slot = _generic(actor, stmt.source, False, f"LoadShared of `{name}`", mapping)
-    value = actor.machine.shared.view(stmt.source, slot)
-    value = np.array(value.T if stmt.transposed else value)
-    actor.fragments.write(stmt.result, value.reshape(actor.fragments.shape(stmt.result)), actor.line)
-
-
-def _store_shared(actor: Actor, stmt: StoreShared) -> None:
-    name = actor.machine.program.buffers[stmt.target.buffer].name
-    value = actor.fragments.read(stmt.operand, actor.line)
-    if stmt.columns is not None:
-        value = value[..., stmt.columns[0] : stmt.columns[1]]
-    value = value.T if stmt.transposed else value
-    mapping = _mapping_of(actor, stmt.operand, stmt.target, stmt.transposed, stmt.columns)
-    slot = _generic(actor, stmt.target, True, f"StoreShared to `{name}`", mapping)
-    view = actor.machine.shared.view(stmt.target, slot)
-    view[...] = np.asarray(value).reshape(view.shape)
-
-
-def _store_scales(actor: Actor, stmt: StoreScales) -> None:
-    name = actor.machine.program.buffers[stmt.target.buffer].name
-    value = actor.fragments.read(stmt.operand, actor.line)
-    slot = _generic(actor, stmt.target, True, f"StoreScales to `{name}`", _mapping_of(actor, stmt.operand, stmt.target))
-    actor.machine.shared.view(stmt.target, slot)[...] = chunked(value)
 
 
 # ---------------------------------------------------------------- MMAs
@@ -272,7 +227,7 @@ def _wait_groups(actor: Actor, stmt: WaitGroups) -> None:
 # ---------------------------------------------------------------- the TMA, by the elected thread
 def _box_bytes(meant: TensorMapSpec) -> int:
     """Bytes that one copy moves: the whole box, also where it is clipped."""
-    return tile_bytes(meant.box, meant.element)
+    return moved_bytes(meant.box, meant.element)
 
 
 def _tma_load(actor: Actor, stmt: TmaLoad) -> None:
@@ -362,7 +317,7 @@ def _fetch_instance(actor: Actor, stmt: FetchInstance) -> None:
 
 def _publish_instance(actor: Actor, stmt: PublishInstance) -> None:
     assignment, number, scope = actor.machine.assignment, actor.number, actor.scope
-    slot = _generic(actor, stmt.target, True, "what publishes an instance", None)
+    slot = generic(actor, stmt.target, True, "what publishes an instance", None)
     x, y, z, exists = (integer(expr, scope) for expr in (*stmt.index, stmt.exists))
     if assignment.fetches != number:
         wrong = "an instance once more" if assignment.fetches < number else "not all instances that it fetched"
@@ -377,7 +332,7 @@ def _publish_instance(actor: Actor, stmt: PublishInstance) -> None:
 
 
 def _receive_instance(actor: Actor, stmt: ReceiveInstance) -> None:
-    slot = _generic(actor, stmt.source, False, "the look at the next instance", None)
+    slot = generic(actor, stmt.source, False, "the look at the next instance", None)
     x, y, z, exists = (int(word) for word in actor.machine.shared.view(stmt.source, slot))
     actor.fetched = actor.machine.assignment.message(actor.number)
     if (x, y, z, exists) != actor.fetched:
@@ -393,8 +348,8 @@ def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
 
 HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, SumParts: _sum_parts,
-    Copy: _copy, Rearrange: _rearrange, LoadShared: _load_shared, StoreShared: _store_shared,
-    StoreScales: _store_scales,
+    Copy: _copy, Rearrange: _rearrange, LoadShared: load_shared, StoreShared: store_shared,
+    StoreScales: store_scales,
     LoadGlobal: load_global, StoreGlobal: store_global, Fence: _fence, Multiply: _multiply,
     Commit: _commit, TensorMultiply: tensor_multiply, CopyScales: copy_scales, LoadAccumulator: load_accumulator,
     StoreAccumulator: store_accumulator, WaitGroups: _wait_groups,

@@ -189,6 +189,8 @@ def _map_and_coordinates(
         at = tuple(_of(one, g, lane) for one in coordinates)
         if at[0] * found.bits % 128:
             raise Stopped("alignment", f"the innermost index {at[0]} of a tensor map is no multiple of 16 bytes")
+        if found.dtype == tensor_map.UNPACKED and at[0] % tensor_map.UNPACKED_BOX:
+            raise Stopped("alignment", f"the innermost index {at[0]} of a map of {found.dtype}, no multiple of a box")
         return found, at, through
 
     return read

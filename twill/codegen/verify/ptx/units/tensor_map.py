@@ -31,7 +31,7 @@ BYTES = {
 """Bytes of an element, by the names of CUtensorMapDataType."""
 UNPACKED = "16U4_ALIGN16B"
 """Elements of 4 bits, two to a byte in global memory; in shared memory 16 of them and as many bits of padding."""
-_UNPACKED_BOX = 128  # elements: boxes and sizes along the innermost dimension are multiples of it
+UNPACKED_BOX = 128  # elements: boxes and sizes along the innermost dimension are multiples of it
 _FLOATS = {"FLOAT16": "f16", "BFLOAT16": "bf16", "FLOAT32": "f32", "FLOAT64": "f64", "FLOAT32_FTZ": "f32",
            "TFLOAT32": "f32", "TFLOAT32_FTZ": "f32"}  # fmt: skip
 _CHUNK = 16  # bytes that a swizzle moves together
@@ -78,8 +78,8 @@ class TensorMapModel:
         _require(row % 16 == 0, f"rows of {row} bytes are no multiple of 16")
         _require(not self.swizzle or row <= self.swizzle, f"rows of {row} bytes exceed the swizzle of {self.swizzle}")
         _require(
-            self.dtype != UNPACKED or self.box[0] == _UNPACKED_BOX and self.dims[0] % _UNPACKED_BOX == 0,
-            f"{UNPACKED} of {self.dims[0]} elements in boxes of {self.box[0]}, not of boxes of {_UNPACKED_BOX}",
+            self.dtype != UNPACKED or self.box[0] == UNPACKED_BOX and self.dims[0] % UNPACKED_BOX == 0,
+            f"{UNPACKED} of {self.dims[0]} elements in boxes of {self.box[0]}, not of boxes of {UNPACKED_BOX}",
         )
         _require(self.fill == "zero" or self.dtype in _FLOATS, f"{self.dtype} has no NaN to fill with")
 
@@ -262,7 +262,7 @@ def _addresses(tensor: TensorMapModel, coords: tuple[int, ...]) -> tuple[Array, 
         inside = (((index >= 0) & (index < tensor.dims[dim]))[:, None] & inside).reshape(-1)
     if tensor.dtype == UNPACKED:
         _require(
-            coords[0] % _UNPACKED_BOX == 0, f"{UNPACKED} from element {coords[0]} on, no multiple of {_UNPACKED_BOX}"
+            coords[0] % UNPACKED_BOX == 0, f"{UNPACKED} from element {coords[0]} on, no multiple of {UNPACKED_BOX}"
         )
         return places + coords[0] // 2, inside & (0 <= coords[0] < tensor.dims[0]), 0, tensor.box[0]
     low = max(0, -coords[0])
