@@ -79,6 +79,8 @@ def test_one_thread_multiplies_into_tensor_memory_and_another_group_reads_it() -
     assert any(isinstance(stmt, aref.TensorMultiply) for stmt in roles["mma"].stmts) and roles["mma"].issuer
     (ring,) = (ring for ring in made.program.arefs if ring.transport == "mma")
     assert ring.depth == 2 and made.program.tensor_columns == 256
+    assert made.program.tensor_taken == 512 and replace(made.program, ctas=2).tensor_taken == 256
+    assert re.search(r"tensor_alloc\(smem \+ \d+, 512\)", made.build.source)
     assert "tcgen05.mma.cta_group::1.kind::f16" in made.build.ptx and "wgmma.mma_async" not in made.build.ptx
     assert made.manifest.architecture == "sm_100a"
     assert (made.facts.spill_stores, made.facts.spill_loads) == (0, 0)

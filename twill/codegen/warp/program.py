@@ -253,7 +253,7 @@ INSTANCE_RING = "instance"  # the transport of a ring through which program inst
 ORDER_BYTES = 16  # of shared memory, for what `once` keeps
 ANSWER_BYTES = 32  # of shared memory, for the answer to a request to take a place over, and the barrier it comes on
 TENSOR_BYTES = 16  # of shared memory, for the address of tensor memory
-LEAST_TENSOR_COLUMNS = 32  # that can be allocated (PTX ISA, "tcgen05.alloc")
+LEAST_TENSOR_COLUMNS, MOST_TENSOR_COLUMNS = 32, 512  # that can be allocated (PTX ISA, "tcgen05.alloc")
 
 
 @dataclass(frozen=True)
@@ -308,9 +308,15 @@ class WarpProgram:
 
     @property
     def tensor_columns(self) -> int:
-        """Columns of tensor memory that a CTA takes: a power of two (PTX ISA, "tcgen05.alloc"); 0 for none."""
+        """Columns of tensor memory that a CTA needs: a power of two (PTX ISA, "tcgen05.alloc"); 0 for none."""
         end = max((b.offset + (b.slots - 1) * b.stride + b.width for b in self.buffers if b.tensor), default=0)
         return 1 << max(end - 1, LEAST_TENSOR_COLUMNS - 1).bit_length() if end else 0
+
+    @property
+    def tensor_taken(self) -> int:
+        """Columns that a CTA allocates: all of them where it has its SM to itself, so that they begin at address 0 in
+        every CTA, as a verifier has to know of the other CTA of a pair."""
+        return MOST_TENSOR_COLUMNS if self.tensor_columns and self.ctas == 1 else self.tensor_columns
 
     @property
     def own_bytes(self) -> int:

@@ -178,7 +178,7 @@ class _Kernel:
                 out.line(f"tma_prefetch_map(&map{tensor.id});")
             print_block(self.program.once, ctx.inside())
         if self.program.tensor_columns:
-            taken = f"tensor_alloc{self._pair}(smem + {tensor_at(self.program)}, {self.program.tensor_columns})"
+            taken = f"tensor_alloc{self._pair}(smem + {tensor_at(self.program)}, {self.program.tensor_taken})"
             out.line("cluster_sync();  // both CTAs are there" if self._pair else "warp_sync();")
             out.line(f"if (warps_before == 0) {taken};")
         cluster = self.program.cluster
@@ -200,7 +200,7 @@ class _Kernel:
             self.out.line()
             self.out.line("warp_sync();  // the threads that issued, and those of their warps that did not")
             self.out.line("__syncthreads();")
-            self.out.line(f"if (warps_before == 0) tensor_free{self._pair}(tensor, {self.program.tensor_columns});")
+            self.out.line(f"if (warps_before == 0) tensor_free{self._pair}(tensor, {self.program.tensor_taken});")
 
     # ------------------------------------------------------------ roles
     def _roles(self) -> None:
