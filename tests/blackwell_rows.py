@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 
-from tests import blackwell, blackwell_attention, blackwell_kept, blackwell_multicast, golden_schedules
+from tests import blackwell, blackwell_attention, blackwell_kept, blackwell_multicast, golden_schedules, narrow
 from tests.blackwell_attention import Attention
 from tests.golden_schedules import Example
+from tests.narrow import Narrow
 from twill.codegen.emission import Extracted
 from twill.codegen.emit import Emission, build_kernel
 from twill.codegen.lowering import lower
@@ -55,7 +56,8 @@ def plain(a: str, b: str, c: str, dtype: str, way: str = "", result: str = "bflo
 class Row:
     """executed: sizes at which the PTX runs on the executor, tiles ragged and rings come round; the grid is dealt to at
     most `ctas`. large: what TFLOP/s are predicted at; flops: of it. published: TFLOP/s of others. reference: what
-    SentryWard is to prove the result equal to; it is asked about races otherwise. words: what `twill emit` is told."""
+    SentryWard is to prove the result equal to; it is asked about races otherwise. words: what `twill emit` is told.
+    narrow: the kernel that SentryWard is asked about instead of this one."""
 
     name: str
     tile: str
@@ -71,6 +73,7 @@ class Row:
     ctas: int = 2
     reference: Reference | None = None
     words: tuple[str, ...] = ()
+    narrow: Callable[[], Narrow] | None = None
 
 
 def product(
@@ -96,7 +99,7 @@ def attention(one: Attention, keys: int) -> Row:
         partial(blackwell_attention.kernel, one), partial(blackwell_attention.schedule, one),
         partial(blackwell_attention.lowered, one), partial(blackwell_attention.compiled, one),
         {"Z": 1, "H": 1, "N_CTX": keys}, large, flops / 2 if "causal" in one.spec else flops,
-        FORWARD if one.spec == "full" else "", ctas=1, words=one.words,
+        FORWARD if one.spec == "full" else "", ctas=1, words=one.words, narrow=partial(narrow.attention, one),
     )  # fmt: skip
 
 
@@ -111,6 +114,7 @@ def kept(one: Example, tile: str, executed: Sizes, large: Sizes, flops: float, p
         partial(blackwell_kept.kernel, one), partial(blackwell_kept.schedule, one),
         partial(blackwell_kept.lowered, one), partial(blackwell_kept.compiled, one),
         executed, large, flops, published, ctas=1, words=words,
+        narrow=None if isinstance(one, blackwell_kept.Retiled) else partial(narrow.kept, one),
     )  # fmt: skip
 
 
@@ -235,7 +239,8 @@ MULTICAST = tuple(
     replace(
         row, name=f"{row.name}, multicast", lowered=partial(blackwell_multicast.lowered, row.kernel, row.schedule),
         compiled=partial(blackwell_multicast.compiled, row.name, row.kernel, row.schedule), executed=sizes,
-        published="", cluster=2, ctas=2, reference=None, words=(*spoken(row), "--cluster", "2", "--no-pair"),
+        published="", cluster=2, ctas=2, reference=None, narrow=None,
+        words=(*spoken(row), "--cluster", "2", "--no-pair"),
     )
     for row, sizes in (
         (PRODUCTS[0], {"M": 272, "N": 144, "K": 528}),

@@ -1,11 +1,13 @@
 """What is known of every kernel for the B200, in one table: none of them was run on one.
 
     python -m tests.blackwell_table measure RECORD [ROW ...] [--sentry SECONDS]
+    python -m tests.blackwell_table ask RECORD [ROW ...] --sentry SECONDS
     python -m tests.blackwell_table table RECORD
 
 `measure` solves or reads schedules, emits, asks the abstract machine, executes the PTX and predicts; a line of JSON for
 each row is written to RECORD. --sentry: SentryWard is asked, for that long at most; without it an earlier answer about
-the same PTX is kept. `table` is that of docs/blackwell.md. Seconds are of CPU.
+the same PTX is kept. `ask` does that alone, and keeps what was measured before. `table` is that of docs/blackwell.md.
+Seconds are of CPU.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import resource
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -25,10 +27,13 @@ from unittest.mock import patch
 from tests import sentry
 from tests.blackwell import machine
 from tests.blackwell_rows import ROWS, Row, Sizes
+from tests.narrow import Narrow
 from twill import exc
+from twill.codegen.emit import Emission
 from twill.codegen.verify.abstract.inputs import LARGE, CheckedLaunch, launch
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.verify.ptx import run as ptx_run
+from twill.codegen.warp.program import WarpProgram
 from twill.kernel.problem import ProblemTable
 from twill.kernel.specialization import problem_of
 from twill.trial import execute
@@ -108,43 +113,92 @@ class Asked(Exception):
 
 def asked(row: Row, sizes: Sizes, ctas: int = 1) -> tuple[str, str, ptx_run.PtxLaunch]:
     """The text that SentryWard takes, the entry and the launch."""
-    made = row.compiled()
+    return question(row.compiled(), given(row, sizes), ctas)
+
+
+def question(made: Emission, launched: CheckedLaunch, ctas: int) -> tuple[str, str, ptx_run.PtxLaunch]:
+    """The same of any emitted kernel."""
 
     def instead(module: Any, entry: str, one: ptx_run.PtxLaunch) -> Any:
         raise Asked(entry, one)
 
     with patch.object(ptx_run, "execute", instead):
         try:
-            execute.verified(made.build.ptx, made.manifest, made.program, given(row, sizes), ctas)
+            execute.verified(made.build.ptx, made.manifest, made.program, launched, ctas)
         except Asked as caught:
-            return sentry.by_number(made.build.ptx), caught.entry, caught.one
+            return sentry.taken(made.build.ptx), caught.entry, caught.one
     raise AssertionError("nothing was run")
 
 
+def integers(row: Row) -> dict[str, int]:
+    """Constants of its kernel."""
+    return {name: value for name, value in row.kernel().specialization.constexprs if isinstance(value, int)}
+
+
+def deepest(program: WarpProgram) -> int:
+    """Slots of the deepest ring that a loop fills."""
+    return max(ring.depth for ring in program.arefs)
+
+
 def twice(row: Row) -> Sizes:
-    """One tile, of so many steps of K that every ring has come round twice; of attention one block of queries and of
-    keys, for it gives no answer about more."""
-    program, given_constants = row.lowered(), row.kernel().specialization.constexprs
-    constants = {name: value for name, value in dict(given_constants).items() if isinstance(value, int)}
-    deepest = max(ring.depth for ring in program.arefs)
+    """One tile of a product, of so many steps of K that every ring comes round twice; as many rows for LayerNorm."""
+    constants, steps = integers(row), 2 * deepest(row.lowered()) + 1
     if "BLOCK_K" in constants:
-        steps = 2 * deepest + 1
         return {"M": row.cluster * constants["BLOCK_M"], "N": constants["BLOCK_N"], "K": steps * constants["BLOCK_K"]}
-    return {"Z": 1, "H": 1, "N_CTX": max(constants["BLOCK_M"], constants["BLOCK_N"])}
+    return {"M": 1, "N": steps * constants["BLOCK"]}
+
+
+def asked_narrow(made: Narrow) -> tuple[tuple[str, str, ptx_run.PtxLaunch], str]:
+    """A question about a narrow kernel, one program instance whose loop brings every ring round twice, and at which
+    sizes."""
+    steps = 2 * deepest(made.program) + 1
+    specialization = made.kernel.specialization
+    constants = {name: value for name, value in specialization.constexprs if isinstance(value, int)}
+    table = problem_of(specialization)
+    assert table is not None
+    if "CHUNK" in constants:
+        length, unit, name, other = steps * constants["CHUNK"], 1, "T", {"HEAD_V": constants["BLOCK_V"]}
+    else:
+        streamed = constants["BLOCK_M" if "dq_desc" in dict(specialization.signature) else "BLOCK_N"]
+        length, unit, name, other = steps * streamed, max(constants["BLOCK_M"], constants["BLOCK_N"]), "N_CTX", {}
+    causal = constants.get("CAUSAL", 0)
+    whole = unit if causal else unit * -(-length // unit)
+    sizes = {"Z": 1, "H": 1, name: whole, **other}
+    launched = launch(made.kernel.program, table.case(sizes), scale=LARGE, data="normal")
+    text, entry, one = question(made.compiled(), launched, 1)
+    if not causal and length < whole:
+        one = shortened(one, whole, length)
+    at = f"{length if not causal else whole}, {', '.join(f'{key} = {constants[key]}' for key in made.cut)}"
+    return (text, entry, one), at
+
+
+def shortened(one: ptx_run.PtxLaunch, whole: int, length: int) -> ptx_run.PtxLaunch:
+    """Its first program instance alone, whose loop is so long instead of `whole`."""
+    *given, x, y, z = one.arguments
+    changed = [length if argument == whole and isinstance(argument, int) else argument for argument in given]
+    assert changed != given and isinstance(x, int)
+    return replace(one, arguments=(*changed, 1, y, z), grid=(1, 1, 1))
 
 
 def answer(row: Row, seconds: int) -> str:
     """Of SentryWard."""
-    begin, sizes, reference = cpu(), twice(row), row.reference
-    question = asked(row, sizes, row.cluster)
-    if reference is None:
-        found = sentry.checked(*question, seconds)
+    begin, reference = cpu(), row.reference
+    if row.narrow is not None:
+        asked_about, at = asked_narrow(row.narrow())
+        found = sentry.checked(*asked_about, seconds)
     else:
-        found = sentry.equal(*question, reference.text, reference.inputs, reference.output, seconds)
-    at = ", ".join(map(str, sizes.values()))
+        sizes = twice(row)
+        asked_about, at = asked(row, sizes, row.cluster), ", ".join(map(str, sizes.values()))
+        found = (
+            sentry.checked(*asked_about, seconds)
+            if reference is None
+            else sentry.equal(*asked_about, reference.text, reference.inputs, reference.output, seconds)
+        )
     said = SAID.get(str(found["result"]), str(found["result"]).replace("_", " "))
     if found["result"] == "unsupported" and found["checks"]["memory"] == "passed":
         said = "race free, not verified"
+    if row.narrow is not None:
+        said = f"narrow: {said}"
     codes = sorted({str(one.get("code")) for one in found.get("diagnostics", ())})
     why = f"; {', '.join(codes)}" if codes else ""
     return f"{said} ({at}; {cpu() - begin:.0f} s{why})"
@@ -199,7 +253,7 @@ def table(known: Sequence[Known]) -> str:
 def main(words: Sequence[str]) -> int:
     """See the top of this file."""
     parser = argparse.ArgumentParser(prog="python -m tests.blackwell_table", description=__doc__)
-    parser.add_argument("action", choices=("measure", "table"))
+    parser.add_argument("action", choices=("measure", "ask", "table"))
     parser.add_argument("record", type=Path)
     parser.add_argument("rows", nargs="*")
     parser.add_argument("--sentry", type=int, default=0)
@@ -213,7 +267,11 @@ def main(words: Sequence[str]) -> int:
         if words_given.rows and row.name not in words_given.rows:
             continue
         try:
-            found = measured(row, known, words_given.sentry)
+            if words_given.action == "ask":
+                digest = hashlib.sha256(row.compiled().build.ptx.encode()).hexdigest()[:16]
+                found = replace(known[row.name], digest=digest, sentry=answer(row, words_given.sentry))
+            else:
+                found = measured(row, known, words_given.sentry)
         except exc.TwillError as error:
             failed += 1
             print(f"{row.name}: {error.message}", flush=True)
@@ -221,7 +279,9 @@ def main(words: Sequence[str]) -> int:
         with words_given.record.open("a", encoding="utf-8") as record:
             record.write(json.dumps(asdict(found)) + "\n")
         failed += found.executed != "equal" or found.consents != "consents"
-        print(f"{row.name}: {found.consents}, {found.executed}, {found.predicted:.0f} TFLOP/s", flush=True)
+        print(
+            f"{row.name}: {found.consents}, {found.executed}, {found.predicted:.0f} TFLOP/s, {found.sentry}", flush=True
+        )
     return 1 if failed else 0
 
 
