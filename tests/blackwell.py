@@ -34,6 +34,7 @@ PLAIN_WIDE = Example("tests/format_kernels.py", "plain-mxfp8-wide")
 PLAIN_NVFP4 = Example("tests/format_kernels.py", "plain-nvfp4")
 FP8_FP4 = Example("tests/format_kernels.py", "fp8-fp4")  # e4m3 x e2m1, which has a place of 8 bits
 FP4_FP8_WIDE = Example("tests/format_kernels.py", "fp4-fp8-wide")  # e2m1 x e5m2
+BY_THREADS = Example("tests/format_kernels.py", "by-threads")  # operands that threads load
 SCALED = (MXFP8, NVFP4, MXFP4, NVFP4_WIDE)  # products with scales of blocks
 EMITTED = (GEMM, FP8, GELU, POINTERS, LAYER_NORM, WIDE, POINTERS_WIDE, DUAL)
 PAIRS = (GELU, WIDE, DUAL)  # those that two CTAs multiply together

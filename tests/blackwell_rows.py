@@ -154,6 +154,7 @@ PRODUCTS = (
     product(blackwell.TF32_WIDE, "128 x 256 x 32", {"M": 8, "N": 268, "K": 204}, reference=IN_TF32),
     product(blackwell.PLAIN, "128 x 128 x 128", {**RAGGED, "K": 848}),
     product(blackwell.PLAIN_WIDE, "128 x 256 x 128", {"M": 8, "N": 272, "K": 592}),
+    product(blackwell.BY_THREADS, NARROW, {"M": 135, "N": 131, "K": 397}, published=CUBLAS),
     product(blackwell.FP8_FP4, "128 x 128 x 256", {**RAGGED, "K": 1152}),
     product(blackwell.FP4_FP8_WIDE, "128 x 256 x 128", {"M": 8, "N": 272, "K": 640}),
     product(blackwell.PLAIN_NVFP4, "128 x 128 x 256", {"M": 8, "N": 144, "K": 1568}),

@@ -142,3 +142,36 @@ def plain_scales_of_b(a, sa, b, sb, c, K, BM: tl.constexpr, BN: tl.constexpr, BK
         of_a, of_b = sa.load([row, k // 32]), sb.load([column, k // 32])
         acc = tl.dot_scaled(a.load([row, k]), of_a, "e4m3", b.load([column, k // 2]).T, of_b, "e2m1", acc)
     c.store([row, column], acc.to(c.dtype))
+
+
+@triton.jit
+def gemm_by_threads(a, b, c, M, N, K, sa, sb, sc, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """C = A B of bf16, rows at any distance: no tensor map has them, threads load both operands."""
+    i = tl.program_id(0) * BM + tl.arange(0, BM)
+    j = tl.program_id(1) * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for at in range(0, tl.cdiv(K, BK)):
+        along = at * BK + k
+        x = tl.load(a + i[:, None] * sa + along[None, :], mask=(i[:, None] < M) & (along[None, :] < K), other=0.0)
+        y = tl.load(b + along[:, None] * sb + j[None, :], mask=(along[:, None] < K) & (j[None, :] < N), other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + i[:, None] * sc + j[None, :], acc.to(tl.bfloat16), mask=(i[:, None] < M) & (j[None, :] < N))
+
+
+@triton.jit
+def summed_by_threads(a, b, c, M, N, K, sa, sb, sc, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """The same, with the sums of the rows of A added."""
+    i = tl.program_id(0) * BM + tl.arange(0, BM)
+    j = tl.program_id(1) * BN + tl.arange(0, BN)
+    k = tl.arange(0, BK)
+    acc = tl.zeros((BM, BN), tl.float32)
+    total = tl.zeros((BM,), tl.float32)
+    for at in range(0, tl.cdiv(K, BK)):
+        along = at * BK + k
+        x = tl.load(a + i[:, None] * sa + along[None, :], mask=(i[:, None] < M) & (along[None, :] < K), other=0.0)
+        y = tl.load(b + along[:, None] * sb + j[None, :], mask=(along[:, None] < K) & (j[None, :] < N), other=0.0)
+        acc = tl.dot(x, y, acc)
+        total += tl.sum(x.to(tl.float32), 1)
+    made = (acc + total[:, None]).to(tl.bfloat16)
+    tl.store(c + i[:, None] * sc + j[None, :], made, mask=(i[:, None] < M) & (j[None, :] < N))

@@ -30,6 +30,7 @@ LONGEST = (
     "codegen/targets/test_blackwell_multicast.py",
     "codegen/targets/test_blackwell_formats.py",
     "codegen/targets/test_blackwell_plain_scales.py",
+    "codegen/targets/test_blackwell_by_threads.py",
     "certify/test_certify.py",
     "codegen/verify/test_thread_orders.py",
     "codegen/verify/test_numeric_faults.py",

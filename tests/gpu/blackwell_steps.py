@@ -128,6 +128,12 @@ STEPS = (
         "DIR/gemm_pointers-bf16/manifest.json",
     ),
     Step(
+        "operands by threads", "format_kernels-by-threads", {"M": 135, "N": 131, "K": 397},
+        "tiles that threads load and store where the TMA would leave them, with a proxy fence before tcgen05.mma",
+        "elements that moved by 16 bytes: the swizzle of twill/codegen/print/cuda/tile.cuh; wrong now and then: the"
+        " proxy fence, the four arrivals of the warps that load",
+    ),
+    Step(
         "parts", "gemm_bias_gelu-bf16-wide", {"M": 144, "N": 272, "K": 272},
         "256 columns an MMA, all 512 columns of tensor memory, an accumulator read in parts of columns",
         "right columns in each part of 64: the column that is added to the address of tcgen05.ld",

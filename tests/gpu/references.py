@@ -43,6 +43,11 @@ def gemm_pointers(data: Data, dtype: torch.dtype) -> dict[str, Tensor]:
     return {"c_ptr": a @ b}
 
 
+def gemm_by_threads(data: Data, dtype: torch.dtype) -> dict[str, Tensor]:
+    a, b = _wide(data, dtype, "a", "b")
+    return {"c": a @ b}
+
+
 def gemm_bias_gelu(data: Data, dtype: torch.dtype) -> dict[str, Tensor]:
     a, b, bias = _wide(data, dtype, "a_desc", "b_desc", "bias_ptr")
     return {"c_desc": torch.nn.functional.gelu(a @ b + bias)}
@@ -208,6 +213,7 @@ EXAMPLES: Mapping[str, Example] = {
     "gemm_mxfp8": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
     "gemm_nvfp4": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
     "gemm_tf32": Example(gemm_fp8, PRODUCTS),
+    "gemm_by_threads": Example(gemm_by_threads, PRODUCTS),
     "gemm_fp8_fp4": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
     "gemm_plain_scales": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
 }

@@ -65,7 +65,7 @@ def test_plain_scales_of_a_descriptor_are_loaded_by_threads(inner: int, capsys: 
 
 
 def test_pairs_of_ctas_that_load_plain_scales_are_refused() -> None:
-    with pytest.raises(exc.UnsupportedInKernel, match="`of_a` are scales that threads load, each CTA by itself"):
+    with pytest.raises(exc.UnsupportedInKernel, match="`of_a` is loaded by threads, in each CTA by its own"):
         blackwell.lowered(PLAIN, 2)
 
 

@@ -14,7 +14,7 @@ from math import prod
 from twill.codegen.lower.memory import held_bytes
 from twill.codegen.lower.placement import Ring
 from twill.codegen.lower.plan import LoweringPlan
-from twill.codegen.lower.puts import is_in_one_piece
+from twill.codegen.lower.puts import SINGLE, is_in_one_piece
 from twill.codegen.lower.task import Place, Task
 from twill.machine.occupancy import register_pool
 
@@ -26,6 +26,7 @@ def loads_ahead(
 ) -> dict[int, int]:
     """How many cycles ahead the loads of a load group in a loop are issued, by the number of the task. Loads of the
     TMA, and those whose tiles take more registers than the group has, are left out; tiles get the registers in order.
+    Beside accumulators in tensor memory so are tiles of more than `SINGLE` bytes.
     """
     owner = plan.groups[group]
     if plan.candidate.direct or any(task.node.kind != "load" for task in tasks):
@@ -37,6 +38,8 @@ def loads_ahead(
     for number, task in enumerate(tasks):
         ring = rings.get(task.place)
         if ring is None or ring.aref.transport == "tma" or not is_in_one_piece(ring.buffer):
+            continue
+        if owner.loads and ring.buffer.bytes > SINGLE:  # each element may have an address of its own
             continue
         words = prod(ring.buffer.shape) * held_bytes(ring.buffer.element) // REGISTER
         registers = 2 * -(-words // owner.threads)  # one tile on its way, one that is stored

@@ -45,11 +45,6 @@ def pairing(plan: LoweringPlan) -> Sharing:
         whole |= {place for place, _ in operands(plan, task, 0)}
         if (scales := sources_of(plan, task)) is not None:  # of its rows of A; and all of B's, which both CTAs load
             whole |= {plan.place_of(source) for source in scales}
-            for place in map(plan.place_of, scales):
-                if plan.tasks[place].node.transport != "tma":
-                    refuse(
-                        plan, f"{named(plan, place)} are scales that threads load, each CTA by itself", task.node.line
-                    )
             alike.add(plan.place_of(scales[1]))
         for place, axis in operands(plan, task, 1):
             if halved.setdefault(place, axis) != axis:
@@ -57,6 +52,9 @@ def pairing(plan: LoweringPlan) -> Sharing:
             if plan.tiles.core(plan.flat.steps[plan.tasks[place].steps[-1]].results[0])[axis] % (CTAS * COLUMNS):
                 refuse(plan, f"halves of {named(plan, place)} have no multiple of {COLUMNS} columns", task.node.line)
     for place in sorted(whole | {*halved}):
+        node = plan.tasks[place].node
+        if node.kind == "load" and node.transport != "tma":
+            refuse(plan, f"{named(plan, place)} is loaded by threads, in each CTA by its own", node.line)
         if place in whole and place in halved:
             refuse(plan, f"{named(plan, place)} is operand A and operand B", plan.tasks[place].node.line)
         if any(reader not in products for reader in plan.readers(place)):

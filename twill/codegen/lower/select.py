@@ -14,6 +14,7 @@ from twill.codegen.lower.cross_tile_reuse import runs
 from twill.codegen.lower.dynamic_scheduler import Order, is_dynamic
 from twill.codegen.lower.group_stream import GroupStream
 from twill.codegen.lower.grouped_rasterization import raster_group_of
+from twill.codegen.lower.loads_ahead import as_launched
 from twill.codegen.lower.longest_first import longest_first
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS
@@ -67,6 +68,8 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     )  # fmt: skip
     ping_pong = any(group.like >= 0 for group in plan.groups)
     half = plan.machine.emitting.most_registers.whole // 2  # as many are left for what is computed
+    if any(group.loads for group in plan.groups):  # of whose threads a launch has fewer registers
+        half = min(half, as_launched(plan) - half // 2)
     choices = Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict, half,
                       cancel=plan.tiles.target.cancels, late=plan.candidate.late)  # fmt: skip
     return Lowered(scheduler.of(made), choices, besides)

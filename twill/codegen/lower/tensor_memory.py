@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from twill import exc
-from twill.codegen.lower.block_scales import refuse_scales, scales_of
+from twill.codegen.lower.block_scales import refuse_scales
 from twill.codegen.lower.groups import LOADS, Group
 from twill.codegen.lower.operations import Tools, outside
 from twill.codegen.lower.placement import Ring
@@ -83,12 +83,18 @@ def refuse_not_emitted(plan: LoweringPlan) -> None:
         refuse_scales(plan, task)
     for task in plan.tasks.values():
         name, kind, inside = f"`{task.node.name or task.node.kind}`", task.node.kind, task.region in plan.loops
-        if inside and kind == "load" and task.node.transport != "tma" and scales_of(plan, task) is None:
+        if inside and kind == "load" and task.node.transport != "tma" and not _multiplied(plan, task):
             _refuse(plan, task, f"{name} is loaded by threads")
         if kind == "mma":
             _refuse_product(plan, task, name)
         if plan.is_updater(task):
             _refuse_update(plan, task, name)
+
+
+def _multiplied(plan: LoweringPlan, task: Task) -> bool:
+    """Whether products alone read what a task loads: from slots that threads of a load group fill."""
+    readers = plan.readers(task.place)
+    return bool(readers) and all(reader.node.kind == "mma" for reader in readers)
 
 
 def _refuse_product(plan: LoweringPlan, task: Task, name: str) -> None:
