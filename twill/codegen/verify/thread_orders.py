@@ -129,7 +129,7 @@ class Constants:
 
 
 @dataclass(frozen=True)
-class Text:
+class ControlFlow:
     """The instructions of a function, and where each goes on. loaded: registers that tensor memory is loaded into."""
 
     instructions: tuple[PtxInstruction, ...]
@@ -137,7 +137,7 @@ class Text:
     loaded: frozenset[str]
 
     @classmethod
-    def of(cls, function: Function) -> Text:
+    def of(cls, function: Function) -> ControlFlow:
         """That of a function."""
         loads = (one for one in function.instructions if one.name == "tcgen05" and one.modifiers[0] == "ld")
         loaded = frozenset(name for one in loads for name in registers(one.operands[:1]))
@@ -174,26 +174,26 @@ def used(one: PtxInstruction) -> Iterator[str]:
     """The registers that an instruction reads."""
     first = one.operands[:1]
     made = one.name not in STORES and not (one.name == "tcgen05" and one.modifiers[0] != "ld")
-    kept = (operand for operand in first if not made or isinstance(operand, AddressOperand))
-    yield from registers((*kept, *one.operands[1:]))
+    sources = (operand for operand in first if not made or isinstance(operand, AddressOperand))
+    yield from registers((*sources, *one.operands[1:]))
 
 
 @dataclass
-class Walk:
+class Paths:
     """All paths through a function."""
 
-    text: Text
+    flow: ControlFlow
     places: BarrierPlaces
     constants: Constants
 
     def before(self) -> dict[int, Since]:
         """By instruction, what may have happened in front of it."""
-        text = self.text
+        flow = self.flow
         known, open_ = {0: Since.NOTHING}, [0]
         while open_:
             at = open_.pop()
-            behind = self.behind(text.instructions[at], known[at])
-            for onward in text.after(at):
+            behind = self.behind(flow.instructions[at], known[at])
+            for onward in flow.after(at):
                 joined = known.get(onward, Since.NOTHING) | behind
                 if onward not in known or joined != known[onward]:
                     known[onward] = joined
@@ -238,7 +238,7 @@ class Walk:
     def wrong(self, one: PtxInstruction, since: Since) -> Iterator[tuple[str, str]]:
         """(rule, what) of an instruction behind what may have happened."""
         kind = one.modifiers[0] if one.modifiers else ""
-        if Since.LOADED in since and not self.text.loaded.isdisjoint(used(one)):
+        if Since.LOADED in since and not self.flow.loaded.isdisjoint(used(one)):
             yield "tensor-wait", "a register of tcgen05.ld is used before tcgen05.wait::ld"
         match one.name, kind:
             case "tcgen05", "mma" | "cp" | "ld" | "st" if Since.WAITED in since:
@@ -264,11 +264,11 @@ class Walk:
 
 def misordered(function: Function, places: BarrierPlaces) -> tuple[Violation, ...]:
     """Every rule above that some path breaks, in the order of the text."""
-    text = Text.of(function)
-    walk = Walk(text, places, Constants.of(function))
+    flow = ControlFlow.of(function)
+    paths = Paths(flow, places, Constants.of(function))
     found = (
-        Violation(rule, f"{what}, {text.instructions[at].place}")
-        for at, since in sorted(walk.before().items())
-        for rule, what in walk.wrong(text.instructions[at], since)
+        Violation(rule, f"{what}, {flow.instructions[at].place}")
+        for at, since in sorted(paths.before().items())
+        for rule, what in paths.wrong(flow.instructions[at], since)
     )
     return tuple(dict.fromkeys(found))
