@@ -31,7 +31,7 @@ from twill.codegen.rereads import rereads
 from twill.codegen.room import Roomier, never
 from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.verify.thread_orders import BarrierPlaces, misordered
+from twill.codegen.verify.ptx.thread_orders import BarrierPlaces, misordered
 from twill.codegen.warp.parameters import partial_sums
 from twill.codegen.warp.program import WarpProgram
 from twill.codegen.warp.text import text
@@ -137,7 +137,7 @@ def _emitted(
     refuse_crowded(warp_program)
     on_step("printing and compiling")
     built = build_kernel(warp_program, specialization, schedule, machine)
-    refuse_misordered(built)
+    refuse_misordered(warp_program, built)
     on_step("running on the abstract machine")
     violations = verify(warp_program, problem_of(specialization), over=over)
     if violations:
@@ -160,10 +160,9 @@ def refuse_crowded(warp_program: WarpProgram) -> None:
             )  # fmt: skip
 
 
-def refuse_misordered(built: Emission) -> None:
+def refuse_misordered(program: WarpProgram, built: Emission) -> None:
     """Raises CodeBroken where the PTX lacks what orders threads beside the statements of its warp program
-    (`twill.codegen.verify.thread_orders`)."""
-    program = built.program
+    (`twill.codegen.verify.ptx.thread_orders`)."""
     tensor = any(buffer.tensor for buffer in program.buffers)
     if not tensor and next(partial_sums(program), None) is None:
         return

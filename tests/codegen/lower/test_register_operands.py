@@ -126,7 +126,7 @@ def test_a_build_without_room_reads_from_shared_memory(monkeypatch: pytest.Monke
         return "kernel"
 
     monkeypatch.setattr(emitting, "build_kernel", build)
-    monkeypatch.setattr(emitting, "verify", lambda program, problem: ())
+    monkeypatch.setattr(emitting, "verify", lambda program, problem, over: ())
     listed: list[str] = []
     make: Callable[[], Any] = lambda: emit(  # noqa: E731
         kernel(FULL).wired, kernel(FULL).specialization, schedule(FULL), machine(), listed.append

@@ -1,4 +1,4 @@
-"""Promises of `twill.codegen.verify.thread_orders`: the PTX of an emission has the fences and waits that its warp
+"""Promises of `twill.codegen.verify.ptx.thread_orders`: the PTX of an emission has the fences and waits that its warp
 program takes for granted, on every path."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from twill import exc
 from twill.codegen.emit import Emission, build_kernel, refuse_misordered
 from twill.codegen.print.cuda import print_synchronization
 from twill.codegen.print.cuda.shared import buffers_end, tensor_barriers
-from twill.codegen.verify.thread_orders import BarrierPlaces, misordered
+from twill.codegen.verify.ptx.thread_orders import BarrierPlaces, misordered
 from twill.ptx.parse import parse
 
 EMITTED = {
@@ -43,7 +43,8 @@ def without_each(pattern: str, ptx: str) -> list[str]:
 
 @pytest.mark.parametrize("name", EMITTED)
 def test_what_is_emitted_has_its_fences_and_waits(name: str) -> None:
-    refuse_misordered(EMITTED[name]())
+    emission = EMITTED[name]()
+    refuse_misordered(emission.program, emission)
 
 
 @pytest.mark.parametrize("name", ["a product", "by pairs of CTAs", "a state"])
@@ -77,7 +78,7 @@ def test_fail_a_printer_that_forgets_the_fences_of_one_side(which: str, monkeypa
     right = EMITTED["a product"]()
     given = (kernel_of(blackwell.GEMM).specialization, right.schedule, blackwell.machine())
     with pytest.raises(exc.CodeBroken, match=rf"the PTX made for gemm is wrong and was not emitted:\n.*{which}_thread"):
-        refuse_misordered(build_kernel(right.program, *given))
+        refuse_misordered(right.program, build_kernel(right.program, *given))
 
 
 @pytest.mark.parametrize("pattern", [r"fence\.acq_rel\.gpu;", r"bar\.sync\s+\d+, 128;|bar\.sync\s+%r\d+, %r\d+;"])
