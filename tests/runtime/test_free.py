@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +23,9 @@ from twill.manifest.family import MemberCost
 from twill.runtime.artifact import artifact, to_text
 from twill.runtime.choices import SAMPLES
 from twill.runtime.free import FreeConstants, blocks_of, near
+from twill.runtime.library import THREADS, Library
 from twill.runtime.request import Prepared, PrepareRequest
+from twill.runtime.tilings import StoredChoices
 from twill.runtime.variant import Variant
 from twill.store.sqlite import SqliteStore
 
@@ -144,13 +147,43 @@ def test_some_sizes_of_a_class_are_timed_and_the_others_follow(world: World) -> 
     assert not list(family.choices.by_key.values())[-1].times
 
 
+def test_choices_that_are_stored_at_the_same_time_do_not_lose_one_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first is held up while it writes; the second one comes meanwhile."""
+    library = Library(str(tmp_path / "s"), "")
+    choices = StoredChoices(library, "k1")
+    writes, overtaken = threading.Event(), threading.Event()
+    real = SqliteStore.put_artifact
+
+    def put(self: SqliteStore, *given: Any) -> None:
+        if not writes.is_set():
+            writes.set()
+            overtaken.wait(0.2)
+        real(self, *given)
+        overtaken.set()
+
+    monkeypatch.setattr(SqliteStore, "put_artifact", put)
+    choices.found = {"H200": {"a": "x"}}
+    first = threading.Thread(target=choices.store)
+    first.start()
+    assert writes.wait(20)
+    choices.found["H200"]["b"] = "y"
+    choices.store()
+    first.join()
+    assert StoredChoices(library, "k1").found == {"H200": {"a": "x", "b": "y"}}
+
+
 def settled(fast: Any) -> None:
-    """Everything that the library was asked to do is done."""
-    over = threading.Event()
-    library = fast.twill_dispatch.variants.library
-    for _ in range(4):
-        library.later(over.set)
-    assert over.wait(10)
+    """Everything that the library was asked to do is done: each of its threads has come to the end of the queue."""
+    together = threading.Barrier(THREADS + 1)
+
+    def arrive() -> None:
+        together.wait(20)
+
+    for _ in range(THREADS):
+        fast.twill_dispatch.variants.library.later(arrive)
+    arrive()
 
 
 def test_a_tiling_that_cannot_be_emitted_or_is_damaged_is_left_out(world: World) -> None:

@@ -167,10 +167,10 @@ def refuse_misordered(program: WarpProgram, built: Emission) -> None:
     if not tensor and next(partial_sums(program), None) is None:
         return
     places = BarrierPlaces(tensor_barriers(program), buffers_end(program))
-    violations = misordered(parse(built.build.ptx).function(built.printed.function), places)
-    if violations:
+    findings = misordered(parse(built.build.ptx).function(built.printed.function), places)
+    if findings:
         tile = program.program
-        raise exc.CodeBroken(tile.kernel, [one.describe() for one in violations], file=tile.file)
+        raise exc.CodeBroken(tile.kernel, [one.describe() for one in findings], file=tile.file)
 
 
 def build_kernel(

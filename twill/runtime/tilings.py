@@ -278,6 +278,7 @@ class StoredChoices:
     def __init__(self, library: Library, key: str) -> None:
         self.library, self.key = library, key
         self.found = self.read()
+        self.storing = threading.Lock()  # what one choice stores, the next one reads and adds to
 
     def read(self) -> Chosen:
         """By GPU and sizes: the name of a member."""
@@ -305,9 +306,13 @@ class StoredChoices:
         if not self.key:
             return
 
-        def task() -> None:
+        self.library.later(self.store)
+
+    def store(self) -> None:
+        """Add what was found to what is stored; two threads of the library do so one after the other."""
+        with self.storing:
             merged = self.read()
-            for one, chosen in self.found.items():
+            for one, chosen in list(self.found.items()):
                 merged.setdefault(one, {}).update(chosen)
             store = self.library.file()
             try:
@@ -315,8 +320,6 @@ class StoredChoices:
                     store.put_artifact(self.key, ARTIFACT, chosen_document(merged, SCHEMA))
             except TwillError as error:
                 NOTES.report(error.message)
-
-        self.library.later(task)
 
 
 def sizes_of(member: FamilyMember) -> tuple[str, ...]:

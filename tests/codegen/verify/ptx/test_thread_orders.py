@@ -49,7 +49,7 @@ def test_what_is_emitted_has_its_fences_and_waits(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a product", "by pairs of CTAs", "a state"])
 @pytest.mark.parametrize(
-    ("pattern", "rule"), [(AFTER, "tensor-fence"), (BEFORE, "tensor-fence"), (LOADED, "tensor-wait")]
+    ("pattern", "rule"), [(AFTER, "tcgen05-fence"), (BEFORE, "tcgen05-fence"), (LOADED, "tcgen05-wait")]
 )
 def test_each_fence_and_each_wait_that_is_missing_is_found(name: str, pattern: str, rule: str) -> None:
     emission = EMITTED[name]()
@@ -60,7 +60,7 @@ def test_each_fence_and_each_wait_that_is_missing_is_found(name: str, pattern: s
 
 @pytest.mark.parametrize(
     ("pattern", "rule"),
-    [(AFTER, "tensor-fence"), (BEFORE, "tensor-fence"), (LOADED, "tensor-wait"), (STORED, "tensor-wait")],
+    [(AFTER, "tcgen05-fence"), (BEFORE, "tcgen05-fence"), (LOADED, "tcgen05-wait"), (STORED, "tcgen05-wait")],
 )
 def test_kinds_of_fences_and_waits_that_are_missing_everywhere_are_found(pattern: str, rule: str) -> None:
     """In attention some of them follow one another, so that one alone may be missing."""
@@ -87,8 +87,8 @@ def test_partial_sums_are_counted_and_read_behind_fences_and_barriers(pattern: s
     emission = emitted_split()
     assert found(emission) == set()
     missing = [found(emission, text) for text in without_each(pattern, emission.build.ptx)]
-    assert missing.count({"parts"}) == 2
-    assert all(one in ({"parts"}, set()) for one in missing)
+    assert missing.count({"partial-sums"}) == 2
+    assert all(one in ({"partial-sums"}, set()) for one in missing)
 
 
 WAIT = "W{0}: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r1+{1}], 0; @!%p1 bra W{0};"
@@ -102,23 +102,23 @@ TENSOR = BarrierPlaces((range(1024, 1040),), 1024)
 @pytest.mark.parametrize(
     ("body", "rules"),
     [
-        (WAIT.format(1, 1024) + MULTIPLY, {"tensor-fence"}),
+        (WAIT.format(1, 1024) + MULTIPLY, {"tcgen05-fence"}),
         (WAIT.format(1, 1040) + MULTIPLY, set()),  # of another ring
         (WAIT.format(1, 1024) + FENCE + MULTIPLY, set()),
-        (WAIT.format(1, 1024) + "@%p3 bra PAST;" + FENCE + "PAST: " + MULTIPLY, {"tensor-fence"}),
-        (WAIT.format(1, 1024) + f"@%p3 {FENCE}" + MULTIPLY, {"tensor-fence"}),
-        ("L: " + MULTIPLY + WAIT.format(1, 1024) + "@%p3 bra L;", {"tensor-fence"}),  # in the next iteration
-        (LOAD + "tcgen05.wait::ld.sync.aligned;" + ARRIVE, {"tensor-fence"}),
-        (LOAD + "tcgen05.fence::before_thread_sync;" + ARRIVE, {"tensor-wait"}),
-        (LOAD + "add.u32 %r10, %r9, 1; tcgen05.wait::ld.sync.aligned;", {"tensor-wait"}),
+        (WAIT.format(1, 1024) + "@%p3 bra PAST;" + FENCE + "PAST: " + MULTIPLY, {"tcgen05-fence"}),
+        (WAIT.format(1, 1024) + f"@%p3 {FENCE}" + MULTIPLY, {"tcgen05-fence"}),
+        ("L: " + MULTIPLY + WAIT.format(1, 1024) + "@%p3 bra L;", {"tcgen05-fence"}),  # in the next iteration
+        (LOAD + "tcgen05.wait::ld.sync.aligned;" + ARRIVE, {"tcgen05-fence"}),
+        (LOAD + "tcgen05.fence::before_thread_sync;" + ARRIVE, {"tcgen05-wait"}),
+        (LOAD + "add.u32 %r10, %r9, 1; tcgen05.wait::ld.sync.aligned;", {"tcgen05-wait"}),
         (LOAD + "tcgen05.wait::ld.sync.aligned; add.u32 %r10, %r9, 1;", set()),
         # A slot that goes round: the first one's place is known.
         ("mov.u32 %r4, 0; S: shl.b32 %r5, %r4, 3; add.u32 %r6, %r1, %r5; "
          "X: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r6+1024], 0; @!%p1 bra X;" + MULTIPLY +
-         "add.u32 %r4, %r4, 1; @%p3 bra S;", {"tensor-fence"}),
+         "add.u32 %r4, %r4, 1; @%p3 bra S;", {"tcgen05-fence"}),
         # One whose place nobody knows is taken for a ring's.
         ("mul.wide.u32 %rd4, %r7, %r8; cvt.u32.u64 %r6, %rd4; "
-         "X: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r6], 0; @!%p1 bra X;" + MULTIPLY, {"tensor-fence"}),
+         "X: mbarrier.try_wait.parity.shared::cta.b64 %p1, [%r6], 0; @!%p1 bra X;" + MULTIPLY, {"tcgen05-fence"}),
     ],
 )  # fmt: skip
 def test_paths(body: str, rules: set[str]) -> None:

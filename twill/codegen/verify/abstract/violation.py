@@ -26,7 +26,6 @@ RULES: dict[str, str] = {
     "order": "two accesses of one place, one of them a write, are ordered by nothing",
     "proxy-fence": "an asynchronous access of what threads wrote, without a proxy fence of the writers in between",
     "tensor-fence": "tensor memory is used behind what others did there, without its fences around a barrier",
-    "tensor-wait": "tensor memory or a register is given on or used while a load or store may be on its way",
     "mma-wait": "what a group of MMAs still uses is touched or given back before a WaitGroups that covers it",
     "mma-fence": "a fragment is written by threads and used by a Multiply without a Fence in between",
     "bytes": "a full barrier is told of other bytes than land on it",

@@ -23,7 +23,7 @@ from enum import Flag, auto
 from functools import reduce
 from itertools import product
 
-from twill.codegen.verify.abstract.violation import Violation
+from twill.codegen.verify.ptx.findings import PtxFinding
 from twill.ptx.program import (
     AddressOperand,
     DestinationPair,
@@ -239,21 +239,24 @@ class Paths:
         """(rule, what) of an instruction behind what may have happened."""
         kind = one.modifiers[0] if one.modifiers else ""
         if Since.LOADED in since and not self.flow.loaded.isdisjoint(used(one)):
-            yield "tensor-wait", "a register of tcgen05.ld is used before tcgen05.wait::ld"
+            yield "tcgen05-wait", "a register of tcgen05.ld is used before tcgen05.wait::ld"
         match one.name, kind:
             case "tcgen05", "mma" | "cp" | "ld" | "st" if Since.WAITED in since:
-                yield "tensor-fence", f"{one.name}.{kind} behind a wait without tcgen05.fence::after_thread_sync"
+                yield "tcgen05-fence", f"{one.name}.{kind} behind a wait without tcgen05.fence::after_thread_sync"
             case "mbarrier", "arrive" if self.of_tensor(one):
                 if Since.USED in since:
-                    yield "tensor-fence", "an arrival behind its use without tcgen05.fence::before_thread_sync"
+                    yield "tcgen05-fence", "an arrival behind its use without tcgen05.fence::before_thread_sync"
                 for flag, word in ((Since.LOADED, "ld"), (Since.STORED, "st")):
                     if flag in since:
-                        yield "tensor-wait", f"an arrival behind tcgen05.{word} without tcgen05.wait::{word}"
+                        yield "tcgen05-wait", f"an arrival behind tcgen05.{word} without tcgen05.wait::{word}"
             case "atom", _ if "global" in one.modifiers and since & (Since.LEFT | Since.LEFT_BY_ALL):
-                yield "parts", "stores to global memory are counted without a barrier and a fence behind them"
+                yield "partial-sums", "stores to global memory are counted without a barrier and a fence behind them"
             case "ld", _ if {"relaxed", "gpu", "global"} <= {*one.modifiers}:
                 if since & (Since.COUNTED | Since.COUNT_SEEN):
-                    yield "parts", "what other CTAs counted is read without a fence and a barrier behind the count"
+                    yield (
+                        "partial-sums",
+                        "what others counted is read without a fence and a barrier behind the count",
+                    )
 
     def of_tensor(self, one: PtxInstruction) -> bool:
         """Whether a barrier is of a ring in tensor memory. One whose place is not known is taken for one."""
@@ -262,12 +265,12 @@ class Paths:
         return not found or any(constant in place for constant in found for place in self.places.tensor)
 
 
-def misordered(function: Function, places: BarrierPlaces) -> tuple[Violation, ...]:
+def misordered(function: Function, places: BarrierPlaces) -> tuple[PtxFinding, ...]:
     """Every rule above that some path breaks, in the order of the text."""
     flow = ControlFlow.of(function)
     paths = Paths(flow, places, Constants.of(function))
     found = (
-        Violation(rule, f"{what}, {flow.instructions[at].place}")
+        PtxFinding(rule, what, flow.instructions[at].place)
         for at, since in sorted(paths.before().items())
         for rule, what in paths.wrong(flow.instructions[at], since)
     )
