@@ -6,7 +6,8 @@ steady state may change once. Each combination is a `LoweringCandidate` with its
 order and records what became of each (`twill emit --why` prints that).
 
 Where shared memory is short, loops may also be asked to exchange equal warp groups: rings of loops that follow one
-another are one where the same group reads them (`twill.codegen.lower.place`).
+another are one where the same group reads them (`twill.codegen.lower.place`). At last, buffers may lie over one another
+that are never in use at once (`twill.codegen.passes.overlay`).
 
 A candidate is refused where its tiles exceed shared memory or the register file (`SharedMemoryFull`, or a `Refusal`
 that lowering returns), and where the compiler has no room for it (`BuildRejected`). What the compiler refused is tried
@@ -17,7 +18,7 @@ of tiles, or shared memory (`twill.codegen.room`), each with candidates of its o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations, product
 from typing import TypeVar
 
@@ -64,7 +65,8 @@ class LoweringCandidate:
     solution: which of the schedules of the kernel that is. direct: one warp group does everything, and tiles go
     straight to its registers (`twill.codegen.lower.direct`); threads: of it; late: each tile where it is read first
     (`twill.codegen.passes.late_loads`); limit: registers that the compiler may give each of them (0: not said).
-    exchange: of warp groups in some loops."""
+    exchange: of warp groups in some loops. overlay: buffers that are never in use at once may lie over one another
+    (`twill.codegen.passes.overlay`)."""
 
     cost: Cost
     ctas: int = 1
@@ -79,6 +81,7 @@ class LoweringCandidate:
     threads: int = THREADS
     late: bool = False
     limit: int = 0
+    overlay: bool = False
 
     def __str__(self) -> str:
         words = [f"{self.ctas} CTAs on an SM" if self.ctas > 1 else "1 CTA on an SM"]
@@ -88,6 +91,7 @@ class LoweringCandidate:
         words += [f"{self.room} registers of a thread kept free"] * bool(self.room)
         words += [f"{self.shared} bytes of shared memory kept free"] * bool(self.shared)
         words += ["warp groups exchanged between loops"] * bool(self.exchange)
+        words += ["shared memory used again when it is free"] * self.overlay
         return ", ".join((*words, self.asked))
 
     @property
@@ -129,8 +133,9 @@ def candidates(
 ) -> tuple[LoweringCandidate, ...]:
     """Every candidate of a schedule, the least predicted cost first; of equal cost, what repeats least work first:
     operands that stay in registers are not fetched again, guards of a steady state that changes are not asked again.
-    More threads than the schedule has come last, the fewest first, with an SM to themselves: the compiler may find room
-    in them where it found none.
+    More threads than the schedule has come behind those, the fewest first, with an SM to themselves: the compiler may
+    find room in them where it found none. Last come those that use shared memory again when it is free, which costs
+    loads that would be issued ahead.
     room, shared, solution: of the schedule."""
     taking_turns = BOTH if may_take_turns(schedule) else (False,)
     switching = BOTH if is_joined(program) else (False,)
@@ -169,10 +174,12 @@ def candidates(
             for ctas, switches in product(range(most_ctas(one, machine), 0, -1), switching)
         ]
         found = straight if is_straight(schedule) or schedule.cooperation.width > 1 else straight + found
+    plain = (one for one in found if not (one.ping_pong or one.exchange or one.direct))
+    last = [replace(one, overlay=True) for one in sorted(plain, key=lambda one: one.cost)]
     if schedule.cooperation.width > 1:
-        return tuple(sorted(found, key=lambda one: one.cost))
+        return (*sorted(found, key=lambda one: one.cost), *last)
     scheduled = sorted((one for one in found if one.threads == THREADS), key=lambda one: one.cost)
-    return (*scheduled, *(one for one in found if one.threads > THREADS and one.ctas == 1))
+    return (*scheduled, *(one for one in found if one.threads > THREADS and one.ctas == 1), *last)
 
 
 def ways_to_load(schedule: Schedule, machine: Machine) -> Iterator[tuple[int, Schedule, bool]]:
@@ -299,9 +306,10 @@ def _first(
             record(Attempt(candidate, "not tried: the time for the emission is over"))
             continue
         deciding = (candidate.ctas, candidate.ping_pong, candidate.direct)
-        if candidate.exchange and (*deciding, ()) not in full:
+        changed = (candidate.exchange, candidate.overlay)
+        if any(changed) and (*deciding, (), False) not in full:
             continue  # shared memory is not short
-        if (*deciding, candidate.exchange) in full:
+        if (*deciding, *changed) in full:
             record(Attempt(candidate, "not tried: needs as much shared memory as one that was refused for it"))
             continue
         compiled = (candidate.threads, candidate.registers, candidate.switches, candidate.late)
@@ -322,7 +330,7 @@ def _first(
         if not isinstance(made, CandidateRefusal):
             record(Attempt(candidate, "taken"))
             for other in every[number + 1 :]:
-                if not other.exchange or candidate.exchange:
+                if not (other.exchange or other.overlay) or candidate.exchange or candidate.overlay:
                     record(Attempt(other, "not tried: predicted no faster"))
             return made
         last = made if made.error is not None and not is_fuller(made.error, last.error) else last
@@ -330,7 +338,7 @@ def _first(
         if isinstance(made.error, exc.BuildRejected):
             least[compiled] = candidate.limit + 1 + made.error.spilled // WORD // SAVED
         if isinstance(made.error, exc.SharedMemoryFull):
-            full.add((*deciding, candidate.exchange))
+            full.add((*deciding, *changed))
         record(Attempt(candidate, REFUSED + made.why))
     return last
 

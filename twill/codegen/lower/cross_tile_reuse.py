@@ -46,6 +46,8 @@ def tile_reuse(plan: LoweringPlan, by_place: Iterable[Ring], task: Task, ring: R
     kernel does not write, in a loop of nothing but MMAs. None if it may not."""
     if plan.wired.program.walk is not None or not plan.only_multiplies() or task.node.transport != "tma":
         return None
+    if plan.candidate.overlay:
+        return None  # another loop may use the ring's memory in between
     alone = sum(other.aref.id == ring.aref.id for other in by_place) == 1
     if not alone or ring.held or ring.aref.shared or ring.aref.pair or position(plan.reuse_groups, task.place)[1] > 1:
         return None

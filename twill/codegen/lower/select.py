@@ -71,7 +71,8 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     if any(group.loads for group in plan.groups):  # of whose threads a launch has fewer registers
         half = min(half, as_launched(plan) - half // 2)
     choices = Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict, half,
-                      cancel=plan.tiles.target.cancels, late=plan.candidate.late)  # fmt: skip
+                      cancel=plan.tiles.target.cancels, late=plan.candidate.late,
+                      overlay=plan.candidate.overlay)  # fmt: skip
     return Lowered(scheduler.of(made), choices, besides)
 
 

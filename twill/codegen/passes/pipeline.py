@@ -23,6 +23,7 @@ from twill.codegen.passes import (
     hoist_vectors,
     late_loads,
     memory_order,
+    overlay,
     partial_reductions,
     ping_pong,
     placement,
@@ -85,6 +86,9 @@ PIPELINE = (
          "instances are fetched from a counter and published to all groups through a ring", dynamic_scheduler.run),
     Pass("unused-indices", "every warp group sets all grid indices of its instances",
          "those that it asks for, and what they are made of", unused_indices.run),
+    Pass("overlay", "loops that follow one another have buffers of their own",
+         "where these do not fit, those that are never in use at once lie over one another; groups wait for others in "
+         "front of what they write there", overlay.run),
     Pass("placement", "all buffers, rings and barriers are known",
          "every buffer has an offset; the bytes fit into one CTA's share", placement.run),
 )  # fmt: skip

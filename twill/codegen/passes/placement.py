@@ -10,6 +10,8 @@ from twill.codegen.warp.program import WarpProgram
 
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
-    """The pass. Raises SharedMemoryFull."""
+    """The pass; what `twill.codegen.passes.overlay` has laid out stays. Raises SharedMemoryFull."""
+    if program.shared:
+        return program
     buffers, shared = SharedMemoryPlan.of(program).place(choices.capacity, program.own_bytes)
     return replace(program, buffers=buffers, shared=shared)

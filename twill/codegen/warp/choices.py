@@ -27,6 +27,7 @@ class Choices:
     product_registers: int = 0
     cancel: bool = False
     late: bool = False
+    overlay: bool = False
 
 
 def each_body(program: WarpProgram, change: Callable[[WarpGroup], tuple[Stmt, ...]]) -> WarpProgram:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from twill.codegen.verify.abstract.free_indices import ALIGNMENT, free_indices
 from twill.codegen.verify.abstract.order import Clock, Region, SlotAccess, SlotAccesses, overlap
+from twill.codegen.verify.abstract.overlays import Slot, slots_beside
 from twill.codegen.verify.abstract.scalars import EvaluationScope, integer
 from twill.codegen.verify.abstract.tensor_memory import TensorTiles
 from twill.codegen.verify.abstract.violation import Findings
@@ -32,13 +33,16 @@ def undefined(shape: tuple[int, ...], element: str) -> Array:
 @dataclass
 class SharedTiles:
     """The tiles of all slots, by (buffer, slot), and who accessed them. tensor: those in tensor memory, whose accesses
-    are noted together, for they may lie over one another."""
+    are noted together, for they may lie over one another. beside: slots of other buffers that have bytes in common with
+    a slot; lost: slots over which something was written since they were filled, and by what."""
 
     buffers: tuple[Buffer, ...]
     tiles: dict[tuple[int, int], Array]
     places: dict[tuple[int, int], SlotAccesses]
     findings: Findings
     tensor: TensorTiles
+    beside: Mapping[Slot, tuple[Slot, ...]]
+    lost: dict[Slot, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, buffers: tuple[Buffer, ...], findings: Findings) -> SharedTiles:
@@ -48,7 +52,7 @@ class SharedTiles:
         tiles = {key: undefined(buffers[key[0]].shape, buffers[key[0]].element) for key in own}
         tensor = TensorTiles.of(buffers)
         places = {key: SlotAccesses() if key in tiles else tensor.accesses for key in keys}
-        return cls(buffers, tiles, places, findings, tensor)
+        return cls(buffers, tiles, places, findings, tensor, slots_beside(buffers))
 
     def region(self, ref: SlotRef) -> Region:
         """The rows and columns that are meant; a vector's elements are columns."""
@@ -89,6 +93,24 @@ class SharedTiles:
         for rule, earlier in self.places[ref.buffer, slot].enter(access, clock, after if buffer.tensor else None):
             rule, text = explain(rule, earlier, access, f"slot {slot} of `{buffer.name}`", role, roles[earlier.group])
             self.findings.add(rule, text, access.line, role, roles[earlier.group])
+        if (ref.buffer, slot) in self.beside:
+            self._beside((ref.buffer, slot), access, clock, role, roles)
+
+    def _beside(self, slot: Slot, access: SlotAccess, clock: Clock, role: str, roles: Mapping[int, str]) -> None:
+        """What an access means for slots of other buffers in the same bytes: they collide as a whole."""
+        place = f"slot {slot[1]} of `{self.buffers[slot[0]].name}`"
+        for other in self.beside[slot]:
+            where = f"{place}, which lies over slot {other[1]} of `{self.buffers[other[0]].name}`"
+            for rule, earlier in self.places[other].collisions(access, clock):
+                rule, text = explain(rule, earlier, access, where, role, roles[earlier.group])
+                self.findings.add(rule, text, access.line, role, roles[earlier.group])
+            if access.write:
+                self.lost[other] = f"{access.what} has written over it, line {access.line}"
+                self.tiles[other][...] = undefined(self.tiles[other].shape, self.buffers[other[0]].element)
+        if access.write:
+            self.lost.pop(slot, None)
+        elif slot in self.lost:
+            self.findings.add("shared", f"{access.what} by {role} reads {place}: {self.lost[slot]}", access.line, role)
 
 
 def explain(rule: str, earlier: SlotAccess, access: SlotAccess, place: str, role: str, other: str) -> tuple[str, str]:

@@ -182,6 +182,16 @@ class SlotAccesses:
                 retained.append(earlier)
         self.accesses = [*retained, access]
 
+    def collisions(self, access: SlotAccess, clock: Clock) -> Iterator[tuple[str, SlotAccess]]:
+        """(rule, earlier access) for each access that one of all the same bytes in another buffer collides with."""
+        for earlier in self.accesses:
+            if not (earlier.write or access.write):
+                continue
+            if not earlier.over(clock):
+                yield "order", earlier
+            elif access.proxy != "generic" and not earlier.fenced(clock):
+                yield "proxy-fence", earlier
+
     @staticmethod
     def _same_thread(earlier: SlotAccess, access: SlotAccess) -> bool:
         if earlier.group == access.group and earlier.proxy == access.proxy == "tensor":

@@ -9,6 +9,7 @@ from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract.memory import BITS
 from twill.codegen.verify.abstract.mma_operands import TENSOR_ROWS
 from twill.codegen.verify.abstract.operands import operand_violations
+from twill.codegen.verify.abstract.overlays import overlapping, take_turns
 from twill.codegen.verify.abstract.violation import Violation
 from twill.codegen.warp.program import (
     INSTANCE_RING,
@@ -176,9 +177,12 @@ def _buffers(program: WarpProgram, machine: Machine | None) -> Iterator[Violatio
     buffers = [buffer for buffer in program.buffers if not buffer.tensor]
     for buffer in buffers:
         yield from (Violation("shared", f"`{buffer.name}` {text}") for text in _shape(buffer))
-    spans = sorted((b.offset, b.offset + b.slots * b.bytes, b.name) for b in buffers)
-    yield from _overlaps(spans, "bytes")
-    last = max((end for _, end, _ in spans), default=0)
+    for one, other in overlapping(buffers):
+        if not take_turns(program, one.id, other.id):
+            common = min(one.offset + one.slots * one.bytes, other.offset + other.slots * other.bytes)
+            common -= max(one.offset, other.offset)
+            yield Violation("shared", f"`{one.name}` and `{other.name}` overlap by {common} bytes")
+    last = max((b.offset + b.slots * b.bytes for b in buffers), default=0)
     needed = last + BARRIER_BYTES * sum(aref.depth for aref in program.arefs)
     needed += program.own_bytes
     if program.shared < needed:

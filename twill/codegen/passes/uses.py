@@ -1,0 +1,199 @@
+"""When each buffer in shared memory is in use within a program instance, and by whom.
+
+Time is counted in phases: 2n + 1 is the n-th loop, 2n the straight-line code in front of it. Code of a warp group that
+has no part in some loops may run at any time from the loop before it to the loop behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain, pairwise
+
+from twill.codegen.warp.program import (
+    BulkCommit,
+    CopyScales,
+    CountReuse,
+    If,
+    LoadShared,
+    MakeMap,
+    Multiply,
+    Pipeline,
+    Rearrange,
+    Reduce,
+    Scan,
+    SlotRef,
+    Stmt,
+    StoreScales,
+    StoreShared,
+    SumParts,
+    TensorMultiply,
+    TmaLoad,
+    TmaStore,
+    WaitGroups,
+    WarpGroup,
+    WarpProgram,
+    walk,
+)
+from twill.codegen.warp.verifier import named, own_nodes
+
+THREADS = (LoadShared, StoreShared, StoreScales, Reduce, Scan, Rearrange, SumParts)  # that threads read or write
+SCRATCH = (Reduce, Scan, Rearrange, SumParts)
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class BodyUse:
+    """Of a buffer: the first and the last phase of its use. writers: the groups that write to it. users: all that have
+    to be done before others write there: whoever has but filled it by the TMA is done when those are who read that.
+    places: the first and the last statement of the body of each group that touches it. threads, stores, products:
+    groups whose threads read or write it, whose TMA stores read it, whose MMAs in tensor memory do."""
+
+    first: int
+    last: int
+    writers: frozenset[int]
+    users: frozenset[int]
+    places: dict[int, Span]
+    threads: frozenset[int]
+    stores: frozenset[int]
+    products: frozenset[int]
+
+
+def uses_of_buffers(program: WarpProgram) -> dict[int, BodyUse] | None:
+    """Of every buffer in shared memory that is used in bodies alone, and holds nothing from one instance to the next.
+    None where the order of loops is not known, or tiles stay for the next instance."""
+    order = loop_order(program)
+    if order is None or any(isinstance(s, CountReuse) for group in program.groups for s in group.stmts):
+        return None
+    always = {number for group in program.groups for number in _always(program, group)}
+    found: dict[int, list[_Touch]] = {}
+    for group in program.groups:
+        for touch in _touches(program, group, order):
+            found.setdefault(touch.buffer, []).append(touch)
+    every = {number: _use(found[number]) for number in sorted(found) if number not in always}
+    return {number: use for number, use in every.items() if use.writers}
+
+
+def loop_order(program: WarpProgram) -> dict[str, int] | None:
+    """The place of each loop in a program instance, by name; None if the warp groups leave that open."""
+    named_loops = [[s.name for s in group.body if isinstance(s, Pipeline)] for group in program.groups]
+    if any(len(set(names)) < len(names) for names in named_loops):
+        return None
+    next_to = set(chain.from_iterable(pairwise(names) for names in named_loops))
+    left = dict.fromkeys(chain.from_iterable(named_loops))
+    made: list[str] = []
+    while left:
+        free = [name for name in left if not any(behind == name and first in left for first, behind in next_to)]
+        if len(free) != 1:
+            return None
+        made += free
+        del left[free[0]]
+    return {name: place for place, name in enumerate(made)}
+
+
+@dataclass(frozen=True)
+class _Touch:
+    """A statement at the top of a body that touches a buffer. fills: only as a copy of the TMA into its ring."""
+
+    buffer: int
+    group: int
+    place: Span
+    phases: Span
+    writes: bool
+    fills: bool
+    threads: bool
+    stores: bool
+    products: bool
+
+
+def _touches(program: WarpProgram, group: WarpGroup, order: dict[str, int]) -> Iterator[_Touch]:
+    rings = {cursor.id: program.arefs[cursor.aref] for cursor in group.cursors}
+    for place, stmt in enumerate(group.body):
+        inner = list(walk((stmt,)))
+        phases = _phases(group, place, order)
+        settled = _behind(group, place)
+        for number in sorted({b for one in inner for b in touched(program, group, one)}):
+            if program.buffers[number].tensor:
+                continue
+            mine = [one for one in inner if number in touched(program, group, one)]
+            direct = [one for one in mine if number in accessed(one)]
+            filled = {r.id for r in rings.values() if number in r.buffers and r.transport == "tma"}
+            fills = any(program.arefs[r].producer == group.id for r in filled)
+            yield _Touch(
+                number, group.id, (place, settled), phases,
+                any(number in written(one) for one in direct),
+                fills and all(isinstance(one, TmaLoad) for one in direct),
+                any(isinstance(one, THREADS) for one in direct),
+                any(isinstance(one, TmaStore) for one in direct),
+                any(isinstance(one, TensorMultiply | CopyScales) for one in direct),
+            )  # fmt: skip
+
+
+def _behind(group: WarpGroup, place: int) -> int:
+    """The statement behind which what stands at a place can be waited for: a loop's MMAs are waited for behind it,
+    stores of the TMA are one group from their commit on."""
+    inner = list(walk((group.body[place],)))
+    if isinstance(group.body[place], TmaStore | If) and any(isinstance(one, TmaStore) for one in inner):
+        commits = (at for at in range(place, len(group.body)) if isinstance(group.body[at], BulkCommit))
+        return next(commits, place)
+    products = any(isinstance(one, Multiply) for one in inner)
+    while products and place + 1 < len(group.body) and isinstance(group.body[place + 1], WaitGroups):
+        place += 1
+    return place
+
+
+def _phases(group: WarpGroup, place: int, order: dict[str, int]) -> Span:
+    """When a statement at the top of a body may run."""
+    stmt = group.body[place]
+    if isinstance(stmt, Pipeline):
+        return 2 * order[stmt.name] + 1, 2 * order[stmt.name] + 1
+    loops = [(number, order[one.name]) for number, one in enumerate(group.body) if isinstance(one, Pipeline)]
+    before = max((loop for number, loop in loops if number < place), default=-1)
+    behind = min((loop for number, loop in loops if number > place), default=len(order))
+    return 2 * before + 2, 2 * behind
+
+
+def touched(program: WarpProgram, group: WarpGroup, stmt: Stmt) -> set[int]:
+    """Buffers that a statement alone accesses, or whose ring it waits for or moves."""
+    refs = [node.cursor for node in own_nodes(stmt) if isinstance(node, SlotRef)]
+    cursors = {number for kind, number in named(stmt) if kind == "cursor"} | {c for c in refs if c is not None}
+    return accessed(stmt) | {b for cursor in cursors for b in program.arefs[group.cursor(cursor).aref].buffers}
+
+
+def accessed(stmt: Stmt) -> set[int]:
+    """Buffers that a statement alone reads or writes."""
+    refs = {node.buffer for node in own_nodes(stmt) if isinstance(node, SlotRef)}
+    return refs | {number for kind, number in named(stmt) if kind == "buffer"}
+
+
+def written(stmt: Stmt) -> set[int]:
+    """Buffers that a statement alone writes."""
+    if isinstance(stmt, SCRATCH):
+        return accessed(stmt)
+    return {stmt.target.buffer} if isinstance(stmt, TmaLoad | StoreShared | StoreScales) else set()
+
+
+def _always(program: WarpProgram, group: WarpGroup) -> Iterator[int]:
+    """Buffers that are used outside of the body, too, or for tensor maps."""
+    for block in (group.start, group.next, group.skip, group.finish):
+        for stmt in walk(block):
+            yield from touched(program, group, stmt)
+    for stmt in group.stmts:
+        if isinstance(stmt, MakeMap):
+            yield from accessed(stmt)
+
+
+def _use(touches: list[_Touch]) -> BodyUse:
+    """Of one buffer."""
+    groups = {touch.group for touch in touches}
+    mine = {number: [touch for touch in touches if touch.group == number] for number in groups}
+    return BodyUse(
+        min(touch.phases[0] for touch in touches),
+        max(touch.phases[1] for touch in touches),
+        frozenset(touch.group for touch in touches if touch.writes),
+        frozenset(number for number in groups if not all(touch.fills for touch in mine[number])),
+        {number: (min(t.place[0] for t in mine[number]), max(t.place[1] for t in mine[number])) for number in groups},
+        frozenset(touch.group for touch in touches if touch.threads),
+        frozenset(touch.group for touch in touches if touch.stores),
+        frozenset(touch.group for touch in touches if touch.products),
+    )
