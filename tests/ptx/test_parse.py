@@ -60,6 +60,18 @@ def test_a_name_means_what_it_does_where_it_stands() -> None:
     assert means == [outer, outer, first, second, first, outer]
 
 
+def test_what_two_texts_have_in_common_is_read_once_unless_names_mean_something_else() -> None:
+    read = "\nmov.u32 %r1, x;"
+    bodies = ("", "add.u32 %r2, %r1, %r1;", ".reg .b32 x;", "{ .reg .b32 x; }")
+    first, added, declared, elsewhere = (
+        parse(kernel(f"{body}{read} {{ .reg .b32 y; mov.u32 y, %r1; }}")).function("k").instructions[-3:-1]
+        for body in bodies
+    )
+    assert first[0] is added[0] is elsewhere[0] and first[1] is added[1]
+    assert first[0].operands[1] == PtxSymbol("x") and declared[0].operands[1] == Register("x")
+    assert first[1].operands[0] == Register("y.1") and elsewhere[1].operands[0] == Register("y.2")
+
+
 def test_an_inlined_line_belongs_to_the_line_that_it_is_inlined_at() -> None:
     text = (
         kernel("""

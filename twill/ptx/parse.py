@@ -7,7 +7,7 @@ inline assembly with registers and labels of their own, line information. Debugg
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import lru_cache
 
 from twill.exc import MalformedPtx, UnsupportedPtx
@@ -29,6 +29,7 @@ from twill.ptx.program import (
     Vector,
     width,
 )
+from twill.ptx.scopes import Body, Scope, named, remembered
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 _SPACE = re.compile(r"\s*")
@@ -60,27 +61,6 @@ def parse(text: str) -> PtxModule:
 def _without_comments(text: str) -> str:
     """Comments become nothing but their line ends; strings keep theirs out of it as compilers print none with `//`."""
     return _COMMENT.sub(lambda match: "\n" * match.group().count("\n"), text)
-
-
-@dataclass
-class _Scope:
-    """Braces: names that are declared in them, as the function calls them."""
-
-    names: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass
-class _Body:
-    """A function while it is read."""
-
-    registers: dict[str, str] = field(default_factory=dict)
-    instructions: list[PtxInstruction] = field(default_factory=list)
-    labels: dict[str, int] = field(default_factory=dict)
-    variables: list[Variable] = field(default_factory=list)
-    scopes: list[_Scope] = field(default_factory=list)
-    opened: int = 0
-    tables: dict[str, Vector] = field(default_factory=dict)
-    operands: dict[str, Operand] = field(default_factory=dict)  # as they were read since the last brace or register
 
 
 class _Parser:
@@ -150,10 +130,10 @@ class _Parser:
             body.labels, threads, limit,
         )  # fmt: skip
 
-    def _body(self) -> _Body:
-        body = _Body()
+    def _body(self) -> Body:
+        body = Body()
         self.at += 1
-        body.scopes.append(_Scope())
+        body.scopes.append(Scope())
         self._declare_labels(body)
         while self._more():
             character = self.text[self.at]
@@ -161,32 +141,33 @@ class _Parser:
                 self.at += 1
                 body.operands.clear()
             if character == "}":
-                body.scopes.pop()
+                body.naming = body.scopes.pop().outside
                 if not body.scopes:
                     return body
             elif character == "{":
                 body.opened += 1
-                body.scopes.append(_Scope())
+                body.scopes.append(Scope(outside=body.naming))
                 self._declare_labels(body)
+                body.declare(f"{{ {body.opened}", " ".join(body.scopes[-1].names))
             elif character == ".":
                 self._directive(body)
             elif match := self._take(_LABEL):
-                body.labels[_named(body, match.group(1))] = len(body.instructions)
+                body.labels[named(body, match.group(1))] = len(body.instructions)
             else:
                 body.instructions.append(self._instruction(body))
         raise self._error("a function without its closing brace")
 
-    def _declare_labels(self, body: _Body) -> None:
+    def _declare_labels(self, body: Body) -> None:
         """Labels of the braces that begin here may be used before they stand."""
         end = self._closing(self.at) if len(body.scopes) > 1 else self.at
         for match in _LABEL.finditer(self.text, self.at, end):
             body.scopes[-1].names[match.group(1)] = f"{match.group(1)}.{body.opened}"
 
-    def _directive(self, body: _Body) -> None:
+    def _directive(self, body: Body) -> None:
         if match := self._take(_LOC):
             self._located(match)
         elif match := self._take(_REGISTERS):
-            body.operands.clear()
+            body.declare(match.group(1), match.group(2))
             for name in map(str.strip, match.group(2).split(",")):
                 self._register(body, match.group(1), name)
         elif match := self._take(_VARIABLE):
@@ -196,7 +177,7 @@ class _Parser:
         elif not self._take(_TUNING):
             raise self._error("no directive that is known")
 
-    def _register(self, body: _Body, type: str, name: str) -> None:
+    def _register(self, body: Body, type: str, name: str) -> None:
         counted = _COUNTED.fullmatch(name)
         if counted:
             body.registers.update({f"{counted.group(1)}{i}": type for i in range(int(counted.group(2)))})
@@ -223,18 +204,22 @@ class _Parser:
 
     # ------------------------------------------------------------ instructions
 
-    def _instruction(self, body: _Body) -> PtxInstruction:
+    def _instruction(self, body: Body) -> PtxInstruction:
         line = self._line()
         end = self.text.find(";", self.at)
         if end < 0:
             raise self._error("an instruction without its semicolon")
-        text = " ".join(self.text[self.at : end].split())
+        key = (body.naming, self.text[self.at : end], line, self.files.get(self.place[0], ""), self.place[1])
         self.at = end + 1
+        return remembered(key, lambda: self._new_instruction(body, *key[1:]))
+
+    def _new_instruction(self, body: Body, written: str, line: int, file: str, source: int) -> PtxInstruction:
+        text = " ".join(written.split())
         guard: Register | Negated | None = None
         rest = text
         if rest.startswith("@"):
             word, _, rest = rest[1:].partition(" ")
-            predicate = Register(_named(body, word.lstrip("!")))
+            predicate = Register(named(body, word.lstrip("!")))
             guard = Negated(predicate) if word.startswith("!") else predicate
         opcode, _, operands = rest.strip().partition(" ")
         if opcode not in self.opcodes:
@@ -245,17 +230,16 @@ class _Parser:
             parsed = tuple([self._operand(body, operand) for operand in _split(operands)])
         except ValueError as error:
             raise MalformedPtx(f"`{text[:120]}`: {error}", line=line) from None
-        place = InstructionPlace(line, self.files.get(self.place[0], ""), self.place[1])
-        return PtxInstruction(name, modifiers, parsed, guard, place, text)
+        return PtxInstruction(name, modifiers, parsed, guard, InstructionPlace(line, file, source), text)
 
-    def _operand(self, body: _Body, text: str) -> Operand:
+    def _operand(self, body: Body, text: str) -> Operand:
         known = body.operands.get(text)
         if known is None:
             known = body.operands[text] = self._new_operand(body, text)
         return known
 
-    def _new_operand(self, body: _Body, text: str) -> Operand:
-        name = _named(body, text)
+    def _new_operand(self, body: Body, text: str) -> Operand:
+        name = named(body, text)
         if name in body.registers:
             return Register(name)
         if text.startswith("{"):
@@ -268,7 +252,7 @@ class _Parser:
         if text == "_":
             return Nothing()
         if text.startswith("!"):
-            return Negated(Register(_named(body, text[1:].strip())))
+            return Negated(Register(named(body, text[1:].strip())))
         if text[0].isdigit() or text[0] == "-":
             return literal(text)
         if text.startswith("%"):
@@ -278,7 +262,7 @@ class _Parser:
             return AddressOperand(PtxSymbol(base.strip()), int(offset, 0))
         return PtxSymbol(name)
 
-    def _address(self, body: _Body, text: str) -> AddressOperand:
+    def _address(self, body: Body, text: str) -> AddressOperand:
         base, *coordinates = _split(text)
         found: tuple[Operand, ...] = ()
         for part in coordinates:
@@ -357,20 +341,12 @@ class _Parser:
         return MalformedPtx(f"`{shown}`: {what}", line=self._line())
 
 
-def _with_targets(body: _Body, instruction: PtxInstruction) -> PtxInstruction:
+def _with_targets(body: Body, instruction: PtxInstruction) -> PtxInstruction:
     """The instruction; one that branches by a table names its labels."""
     table = instruction.operands[-1] if instruction.name == "brx" and instruction.operands else None
     if not isinstance(table, PtxSymbol) or table.name not in body.tables:
         return instruction
     return replace(instruction, operands=(instruction.operands[0], body.tables[table.name]))
-
-
-def _named(body: _Body, name: str) -> str:
-    """What the function calls what the innermost braces call `name`."""
-    for scope in reversed(body.scopes):
-        if name in scope.names:
-            return scope.names[name]
-    return name
 
 
 def _split(text: str) -> list[str]:

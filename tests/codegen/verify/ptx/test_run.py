@@ -14,7 +14,9 @@ import pytest
 
 from tests.ptx_programs import kernel, rules, run
 from twill.codegen.verify.ptx import findings
+from twill.codegen.verify.ptx.build import build
 from twill.codegen.verify.ptx.findings import RULES
+from twill.codegen.verify.ptx.memory import GlobalMemory
 from twill.codegen.verify.ptx.run import MapOf, PointerArgument, PtxLaunch, Result, execute
 from twill.ptx import program
 from twill.ptx.formats import decode, encode
@@ -40,6 +42,14 @@ def wait(parity: int = 0) -> str:
 
 def made(count: int) -> str:
     return INIT.replace("COUNT", str(count))
+
+
+def test_what_two_texts_have_in_common_becomes_steps_once() -> None:
+    """But not where other registers are declared."""
+    same = "\nadd.u32 %r1, %r2, %r3;"
+    texts = [kernel(body + same) for body in ("", "mov.u32 %r2, 7;", ".reg .b32 more;")]
+    steps = [build(one, one.function("k"), GlobalMemory()).blocks[0].steps[-1] for one in map(parse, texts)]
+    assert steps[0] is steps[1] and steps[0] is not steps[2]
 
 
 # ---------------------------------------------------------------- threads

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Hashable, Sequence
 from functools import cache
 
 import numpy as np
@@ -84,19 +84,58 @@ def _code(function: Function, layout: VariableLayout, clusters: bool) -> Code:
     registers[""] = len(registers)  # what no register is
     ranked = {name: _own_rank for name, space in layout.spaces.items() if clusters and space == "shared"}
     operands = Operands(registers, function.registers, layout.addresses, ranked, SPECIALS)
+    made = _instructions(function, layout, clusters)
     initial = [_undefined(type) for type in function.registers.values()]
     starts = _starts(function)
     block_at = {start: number for number, start in enumerate(starts)}
     labels = {name: block_at[at] for name, at in function.labels.items() if at in block_at}
-    touched = [_touched(operands, instruction) for instruction in function.instructions]
+    touched = [made.touched(operands, instruction) for instruction in function.instructions]
     related = _related(function, operands, touched)
     blocks = [
-        _block(operands, function.instructions[start:end], touched[start:end], number + 1, labels, related)
+        _block(operands, made, function.instructions[start:end], touched[start:end], number + 1, labels, related)
         for number, (start, end) in enumerate(zip(starts, [*starts[1:], len(function.instructions)], strict=True))
     ]
     return Code(
         function, layout, registers, (*initial, constant(0, np.uint32)), tuple(blocks), grain_of(function.instructions)
     )
+
+
+class _Instructions:
+    """Steps and registers of instructions, by the object: what texts have in common (`twill.ptx.parse`) is made once.
+    The instructions are kept, so that no other object gets the number of one."""
+
+    def __init__(self) -> None:
+        self._steps: dict[int, tuple[PtxInstruction, Step]] = {}
+        self._touched: dict[int, tuple[PtxInstruction, Touched]] = {}
+
+    def step(self, operands: Operands, instruction: PtxInstruction) -> Step:
+        """What it does."""
+        found = self._steps.get(id(instruction))
+        if found is None:
+            found = self._steps[id(instruction)] = instruction, _step(operands, instruction)
+        return found[1]
+
+    def touched(self, operands: Operands, instruction: PtxInstruction) -> Touched:
+        """What it reads and writes."""
+        found = self._touched.get(id(instruction))
+        if found is None:
+            found = self._touched[id(instruction)] = instruction, _touched(operands, instruction)
+        return found[1]
+
+
+def _instructions(function: Function, layout: VariableLayout, clusters: bool) -> _Instructions:
+    """Those of functions with the same registers and variables."""
+    variables = (*layout.addresses.items(), *layout.spaces.items())
+    key = (tuple(function.registers.items()), variables, clusters)
+    made = _known.pop(key, None) or _Instructions()
+    _known[key] = made  # the last one
+    if len(_known) > _KERNELS:
+        _known.popitem(last=False)
+    return made
+
+
+_known: OrderedDict[Hashable, _Instructions] = OrderedDict()
+_KERNELS = 8
 
 
 def _own_rank(g: Gang) -> int:
@@ -165,6 +204,7 @@ def _starts(function: Function) -> list[int]:
 
 def _block(
     operands: Operands,
+    made: _Instructions,
     given: Sequence[PtxInstruction],
     touched: Sequence[Touched],
     following: int,
@@ -178,7 +218,7 @@ def _block(
     # What a multiply does to its accumulators is its own business.
     writing = each if last is None or last.name == "wgmma" else touched
     return Block(
-        steps=tuple(_step(operands, instruction) for instruction in body),
+        steps=tuple([made.step(operands, instruction) for instruction in body]),
         instructions=tuple(body),
         end=end if last is None else _placed_end(end, last),
         last=last,
