@@ -53,6 +53,7 @@ def stock(name: str, element: str, blocks: tuple[tuple[str, int], ...], warps: i
     signature = {
         "gemm": {"a": element, "b": element, "c": "*bf16", "M": "i32", "N": "i32", "K": "i32"},
         "attention": {**dict.fromkeys("qkvo", element), "N": "i32", "scale": "fp32"},
+        "onto": {"a": element, "b": element, "c": "*i32"},
         "gemm_by_descriptors": {
             "a": f"tensordesc<{element}[128,64]>", "b": f"tensordesc<{element}[64,64]>",
             "c": f"tensordesc<{element}[128,64]>", "K": "i32",

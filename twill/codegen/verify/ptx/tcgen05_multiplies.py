@@ -21,7 +21,7 @@ from twill.codegen.verify.ptx.tcgen05_scales import TensorIssuer, scales_of_a_ro
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang, World
 from twill.codegen.verify.ptx.units import tcgen05
 from twill.codegen.verify.ptx.units.block_scales import NARROW
-from twill.codegen.verify.ptx.units.tcgen05_descriptors import SCALED, InstructionDescriptor
+from twill.codegen.verify.ptx.units.tcgen05_descriptors import SCALED, InstructionDescriptor, has_columns
 from twill.codegen.verify.ptx.units.tensor_memory import LANES, rows_of
 from twill.ptx.program import AddressOperand, Immediate, InstructionPlace, PtxInstruction, Vector
 from twill.ptx.registers import Operands, unsupported
@@ -161,6 +161,8 @@ def _multiply(operands: Operands, instruction: PtxInstruction) -> Step:
         for lane in g.lanes().tolist():
             d, a, b, bits, more, *at = (_of(one(g), lane) for one in (d_at, a_at, b_at, described, adds, *scales_at))
             does = InstructionDescriptor.decoded(bits, kind)
+            if not has_columns(kind, does.m, does.n, group, from_tensor):
+                raise Stopped("form", f"there is no product of {does.m} x {does.n} of kind {kind}")
             ctas = _ctas(g, group)
             _issue(
                 g, lane, IssuedMultiply(ctas, does, d, a, b, from_tensor, bool(more), scale, tuple(at), count, place)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
-from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor, SharedMatrixDescriptor
+from twill.codegen.verify.ptx.units.tcgen05_descriptors import (
+    InstructionDescriptor,
+    SharedMatrixDescriptor,
+    has_columns,
+)
 from twill.codegen.verify.ptx.units.wgmma import MatrixDescriptor
 
 PLAIN = 0x08200490  # bf16, 128 x 128, both along K
+INTEGERS = 0x082004A0  # s8, else the same
 
 
 @pytest.mark.parametrize(
@@ -15,14 +22,32 @@ PLAIN = 0x08200490  # bf16, 128 x 128, both along K
     [(PLAIN & ~0x30, "d", "f16"), (PLAIN & ~0x380, "a", "f16"), (PLAIN & ~0x1C00, "b", "f16"),
      (PLAIN | 1 << 13, "negated", (True, False)), (PLAIN | 1 << 14, "negated", (False, True)),
      (PLAIN | 1 << 15, "mn_major", (True, False)), (PLAIN | 1 << 16, "mn_major", (False, True)),
-     (PLAIN | 1 << 17, "n", 136), (PLAIN | 1 << 24, "m", 144), (PLAIN | 1 << 3, "saturate", True)],
+     (PLAIN | 1 << 17, "n", 136), (PLAIN | 1 << 24, "m", 144)],
 )  # fmt: skip
 def test_a_field_of_an_instruction_descriptor_is_at_its_bits(bits: int, field: str, value: object) -> None:
     plain, read = (InstructionDescriptor.decoded(one, "f16") for one in (PLAIN, bits))
     assert getattr(read, field) == value != getattr(plain, field)
 
 
-@pytest.mark.parametrize("bit", [0, 1, 2, 6, 23, 29, 30, 31])
+def test_integers_may_saturate_and_are_not_negated() -> None:
+    assert InstructionDescriptor.decoded(INTEGERS | 1 << 3, "i8").saturate
+    for bit in (13, 14):
+        with pytest.raises(ValueError, match="no negation"):
+            InstructionDescriptor.decoded(INTEGERS | 1 << bit, "i8")
+
+
+@pytest.mark.parametrize(
+    ("kind", "bits"),
+    [("f16", PLAIN ^ 0x30), ("f8f6f4", 0x08200020), ("tf32", 0x08200900), ("i8", INTEGERS ^ 0x30),
+     ("i8", INTEGERS & ~0x30)],
+)  # fmt: skip
+def test_a_sum_of_a_type_that_a_kind_has_not_is_refused(kind: str, bits: int) -> None:
+    """s32 of floats, f16 of tf32, f32 and f16 of integers."""
+    with pytest.raises(ValueError, match=f"kind {kind} has no types"):
+        InstructionDescriptor.decoded(bits, kind)
+
+
+@pytest.mark.parametrize("bit", [0, 1, 2, 3, 6, 23, 29, 30, 31])
 def test_an_instruction_descriptor_with_bits_that_mean_something_else_is_refused(bit: int) -> None:
     with pytest.raises(ValueError, match="instruction descriptor"):
         InstructionDescriptor.decoded(PLAIN | 1 << bit, "f16")
@@ -31,6 +56,20 @@ def test_an_instruction_descriptor_with_bits_that_mean_something_else_is_refused
 def test_a_type_that_a_kind_has_not_is_refused() -> None:
     with pytest.raises(ValueError, match="kind tf32 has no types"):
         InstructionDescriptor.decoded(PLAIN, "tf32")
+
+
+@pytest.mark.parametrize(
+    ("kind", "m", "ctas", "from_tensor", "columns"),
+    [("f16", 128, 1, False, range(16, 257, 16)), ("f8f6f4", 64, 1, False, range(8, 257, 8)),
+     ("tf32", 256, 2, False, range(16, 257, 16)), ("f16", 256, 2, True, range(32, 257, 32)),
+     ("i8", 64, 1, False, (8, 24, *range(16, 257, 16))), ("i8", 128, 1, False, range(16, 257, 16)),
+     ("i8", 256, 2, False, range(32, 257, 32)), ("mxf8f6f4", 128, 1, False, range(8, 257, 8)),
+     ("mxf4nvf4", 256, 2, False, range(16, 257, 16))],
+)  # fmt: skip
+def test_how_many_columns_a_product_can_have(
+    kind: str, m: int, ctas: int, from_tensor: bool, columns: Iterable[int]
+) -> None:
+    assert {n for n in range(0, 513, 4) if has_columns(kind, m, n, ctas, from_tensor)} == {*columns}
 
 
 @pytest.mark.parametrize("swizzle", [0, 1, 2, 3])

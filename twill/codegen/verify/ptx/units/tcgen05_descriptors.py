@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from twill.codegen.verify.ptx.units.wgmma import MatrixDescriptor
 
-_D = {0: "f16", 1: "f32", 2: "s32"}
+_F16_OR_F32 = {0: "f16", 1: "f32"}
+_D = {"f16": _F16_OR_F32, "tf32": {1: "f32"}, "f8f6f4": _F16_OR_F32, "i8": {2: "s32"}}
 _OPERANDS = {
     "f16": {0: "f16", 1: "bf16"},
     "tf32": {2: "tf32"},
@@ -52,21 +53,24 @@ class InstructionDescriptor:
         10-12 types of A and B, 13 and 14 negations of A and B, 15 and 16 whether A and B lie along M and N, 17-22
         N / 8, 23 type of scales, 24-28 M / 16, 29-30 the byte of A's scales, 31 K of 96 (sm_103a).
 
-        ValueError: a type that the kind has not, sparsity, bits that must be zero.
+        ValueError: a type that the kind has not, sparsity, bits that must be zero (saturation but for i8, negations
+        for i8).
         """
         scaled = kind in SCALED
         if bits & 0x7:
             raise ValueError(f"instruction descriptor {bits:#010x}: a sparse product")
         if not scaled and bits & 0xE0800040:
             raise ValueError(f"instruction descriptor {bits:#010x}: bits 6, 23 and 29 to 31 are not zero")
+        if not scaled and bits & (0x6000 if kind == "i8" else 0x8):
+            raise ValueError(f"instruction descriptor {bits:#010x}: kind {kind} has no saturation or no negation")
         if scaled and bits & 0x87000048:
             raise ValueError(f"instruction descriptor {bits:#010x}: bits 3, 6, 24 to 26 and 31 are not zero")
-        operands = _OPERANDS[kind]
+        operands, results = _OPERANDS[kind], _D.get(kind, {1: "f32"})
         d, a, b = 1 if scaled else bits >> 4 & 0x3, bits >> 7 & 0x7, bits >> 10 & 0x7
-        if d not in _D or a not in operands or b not in operands:
+        if d not in results or a not in operands or b not in operands:
             raise ValueError(f"instruction descriptor {bits:#010x}: kind {kind} has no types {d} = {a} x {b}")
         return cls(
-            d=_D[d],
+            d=results[d],
             a=operands[a],
             b=operands[b],
             negated=(bool(bits >> 13 & 1), bool(bits >> 14 & 1)),
@@ -77,6 +81,21 @@ class InstructionDescriptor:
             scale=_SCALES[bits >> 23 & 1] if scaled else "",
             scale_ids=(bits >> 29 & 0x3, bits >> 4 & 0x3) if scaled else (0, 0),
         )
+
+
+def has_columns(kind: str, m: int, n: int, ctas: int, from_tensor: bool) -> bool:
+    """Whether a product of m rows can have n columns. from_tensor: A lies in tensor memory.
+
+    PTX ISA, "tcgen05: Matrix shape": steps of 8 for 64 rows and with block scales, of 16 for 128 rows, of 32 for pairs
+    whose A is in tensor memory or whose elements are integers; integers of 64 rows have 8, 24 or steps of 16.
+    """
+    if kind in SCALED:
+        step = 8 * ctas
+    elif ctas > 1:
+        step = 32 if from_tensor or kind == "i8" else 16
+    else:
+        step = 8 if m == 64 and (kind != "i8" or n in (8, 24)) else 16
+    return 0 < n <= 256 and n % step == 0
 
 
 @dataclass(frozen=True)
