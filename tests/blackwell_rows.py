@@ -114,7 +114,7 @@ def kept(one: Example, tile: str, executed: Sizes, large: Sizes, flops: float, p
         partial(blackwell_kept.kernel, one), partial(blackwell_kept.schedule, one),
         partial(blackwell_kept.lowered, one), partial(blackwell_kept.compiled, one),
         executed, large, flops, published, ctas=1, words=words,
-        narrow=None if isinstance(one, blackwell_kept.Retiled) else partial(narrow.kept, one),
+        narrow=partial(narrow.kept, one),
     )  # fmt: skip
 
 
@@ -233,6 +233,7 @@ SURVEYED = (
     Row(
         "sliding_window_attention.py bf16", "128 x 128, D = 128", partial(golden_schedules.kernel, WINDOW),
         in_a_window, lowered_window, compiled_window, {"Z": 1, "H": 1, "N_CTX": 384}, HEADS, 0.0, ctas=1,
+        narrow=lambda: narrow.window(WINDOW, in_a_window()),
     ),
 )  # fmt: skip
 """What seeded faults are made in beside the rows of the table (`tests.tool_survey`)."""
@@ -240,14 +241,14 @@ MULTICAST = tuple(
     replace(
         row, name=f"{row.name}, multicast", lowered=partial(blackwell_multicast.lowered, row.kernel, row.schedule),
         compiled=partial(blackwell_multicast.compiled, row.name, row.kernel, row.schedule), executed=sizes,
-        published="", cluster=2, ctas=2, reference=None, narrow=None,
+        published="", cluster=2, ctas=2, reference=None, narrow=shared,
         words=(*spoken(row), "--cluster", "2", "--no-pair"),
     )
-    for row, sizes in (
-        (PRODUCTS[0], {"M": 272, "N": 144, "K": 528}),
-        (PRODUCTS[4], {"M": 272, "N": 144, "K": 592}),
-        (ATTENTION[0], {"Z": 1, "H": 1, "N_CTX": 384}),
-        (OTHERS[1], {"Z": 1, "H": 1, "N_CTX": 384}),
+    for row, sizes, shared in (
+        (PRODUCTS[0], {"M": 272, "N": 144, "K": 528}, None),
+        (PRODUCTS[4], {"M": 272, "N": 144, "K": 592}, None),
+        (ATTENTION[0], {"Z": 1, "H": 1, "N_CTX": 384}, partial(narrow.attention, blackwell_attention.FULL, 2)),
+        (OTHERS[1], {"Z": 1, "H": 1, "N_CTX": 384}, partial(narrow.kept, blackwell_kept.BACKWARD, 2)),
     )
 )  # fmt: skip
 ROWS = (*PRODUCTS, *PAIRS, *ATTENTION, *OTHERS, *MULTICAST)

@@ -143,41 +143,46 @@ def deepest(program: WarpProgram) -> int:
 def twice(row: Row) -> Sizes:
     """One tile of a product, of so many steps of K that every ring comes round twice; as many rows for LayerNorm."""
     constants, steps = integers(row), 2 * deepest(row.lowered()) + 1
-    if "BLOCK_K" in constants:
-        return {"M": row.cluster * constants["BLOCK_M"], "N": constants["BLOCK_N"], "K": steps * constants["BLOCK_K"]}
+    for m, n, k in (("BLOCK_M", "BLOCK_N", "BLOCK_K"), ("BM", "BN", "BK")):
+        if k in constants:
+            return {"M": row.cluster * constants[m], "N": constants[n], "K": steps * constants[k]}
     return {"M": 1, "N": steps * constants["BLOCK"]}
 
 
 def asked_narrow(made: Narrow) -> tuple[tuple[str, str, ptx_run.PtxLaunch], str]:
-    """A question about a narrow kernel, one program instance whose loop brings every ring round twice, and at which
-    sizes."""
+    """A question about a narrow kernel, one program instance for each CTA of a cluster, whose loop brings every ring
+    round twice, and at which sizes. Where a loop ends at the diagonal, there are as many program instances as that
+    takes."""
     steps = 2 * deepest(made.program) + 1
     specialization = made.kernel.specialization
     constants = {name: value for name, value in specialization.constexprs if isinstance(value, int)}
+    backward = "dq_desc" in dict(specialization.signature)
     table = problem_of(specialization)
     assert table is not None
     if "CHUNK" in constants:
         length, unit, name, other = steps * constants["CHUNK"], 1, "T", {"HEAD_V": constants["BLOCK_V"]}
     else:
-        streamed = constants["BLOCK_M" if "dq_desc" in dict(specialization.signature) else "BLOCK_N"]
+        streamed = constants["BLOCK_M" if backward else "BLOCK_N"]
         length, unit, name, other = steps * streamed, max(constants["BLOCK_M"], constants["BLOCK_N"]), "N_CTX", {}
-    causal = constants.get("CAUSAL", 0)
-    whole = unit if causal else unit * -(-length // unit)
+    diagonal = not backward and bool(constants.get("CAUSAL", "WINDOW" in constants))
+    if diagonal:
+        length -= streamed  # two times round, no step more
+    whole = unit * max(made.cluster, -(-length // unit))
     sizes = {"Z": 1, "H": 1, name: whole, **other}
     launched = launch(made.kernel.program, table.case(sizes), scale=LARGE, data="normal")
-    text, entry, one = question(made.compiled(), launched, 1)
-    if not causal and length < whole:
+    text, entry, one = question(made.compiled(), launched, made.cluster)
+    if not diagonal and length < whole:
         one = shortened(one, whole, length)
-    at = f"{length if not causal else whole}, {', '.join(f'{key} = {constants[key]}' for key in made.cut)}"
+    at = f"{whole if diagonal else length}, {', '.join(f'{key} = {constants[key]}' for key in made.cut)}"
     return (text, entry, one), at
 
 
 def shortened(one: ptx_run.PtxLaunch, whole: int, length: int) -> ptx_run.PtxLaunch:
-    """Its first program instance alone, whose loop is so long instead of `whole`."""
+    """The first program instance of each CTA of a cluster alone, whose loop is so long instead of `whole`."""
     *given, x, y, z = one.arguments
     changed = [length if argument == whole and isinstance(argument, int) else argument for argument in given]
     assert changed != given and isinstance(x, int)
-    return replace(one, arguments=(*changed, 1, y, z), grid=(1, 1, 1))
+    return replace(one, arguments=(*changed, one.cluster, y, z), grid=(one.cluster, 1, 1))
 
 
 def answer(row: Row, seconds: int) -> str:

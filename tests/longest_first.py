@@ -33,6 +33,7 @@ LONGEST = (
     "codegen/targets/test_blackwell_by_threads.py",
     "certify/test_certify.py",
     "codegen/verify/ptx/test_thread_orders.py",
+    "codegen/verify/ptx/test_misread_bits.py",
     "codegen/verify/test_numeric_faults.py",
     "solve/test_pipeline.py",
     "coverage/test_survey.py",

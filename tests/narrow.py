@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from unittest.mock import patch
 
-from tests import blackwell_attention, blackwell_kept
+from tests import blackwell_attention, blackwell_kept, golden_schedules
 from tests.blackwell import machine
 from tests.blackwell_attention import Attention
 from tests.golden_schedules import Example
@@ -38,7 +38,8 @@ LESS = 4  # a vector is so many times as large a part of a narrow tile
 
 @dataclass(frozen=True)
 class Narrow:
-    """of: the kernel as it is; program: the narrow one. cut: its constants that are smaller."""
+    """of: the kernel as it is; program: the narrow one. cut: its constants that are smaller. cluster: CTAs that share
+    loads."""
 
     kernel: Extracted
     of: WarpProgram
@@ -46,6 +47,7 @@ class Narrow:
     on: Machine
     program: WarpProgram
     cut: tuple[str, ...]
+    cluster: int = 1
 
     def compiled(self) -> Emission:
         """Compiled; neither checked nor executed."""
@@ -55,13 +57,14 @@ class Narrow:
 
 
 @cache
-def attention(one: Attention) -> Narrow:
-    """Forward."""
+def attention(one: Attention, cluster: int = 1) -> Narrow:
+    """Forward. cluster: 2 for CTAs that share K and V."""
     small = Attention(one.spec, one.rows, COLUMNS, COLUMNS, one.conditional)
     constants = (*small.constants, f"HEAD_DIM={COLUMNS}")
     allowed = Allowed(conditional=one.conditional)
     kernel = read(blackwell_attention.FILE, one.spec, small.signature, constants, allowed)
-    return narrow(kernel, blackwell_attention.lowered(one), blackwell_attention.schedule(one), ("HEAD_DIM", "BLOCK_N"))
+    wide, schedule = blackwell_attention.kernel(one), blackwell_attention.schedule(one)
+    return narrow(kernel, wide, schedule, ("HEAD_DIM", "BLOCK_N"), cluster)
 
 
 BACKWARD_TYPES = (
@@ -73,12 +76,26 @@ LINEAR_TYPES = tuple(f"{name}=tensordesc<bf16[64, {COLUMNS}]>" for name in ("v_d
 
 
 @cache
-def kept(one: Example) -> Narrow:
-    """Attention backward and linear attention, whose products keep their 64 or 128 rows."""
+def kept(one: Example, cluster: int = 1) -> Narrow:
+    """Attention backward and linear attention, whose products keep their 64 or 128 rows. cluster: 2 for CTAs that share
+    Q and dO."""
     backward = one.file.endswith("backward.py")
     types, constant = (BACKWARD_TYPES, "HEAD_DIM") if backward else (LINEAR_TYPES, "BLOCK_V")
     kernel = read(one.file, one.spec, types, (f"{constant}={COLUMNS}",), Allowed())
-    return narrow(kernel, blackwell_kept.lowered(one), blackwell_kept.schedule(one), (constant,))
+    return narrow(kernel, blackwell_kept.kernel(one), blackwell_kept.schedule(one), (constant,), cluster)
+
+
+WINDOW_TYPES = (
+    *(f"{name}=tensordesc<bf16[128, {COLUMNS}]>" for name in ("q_desc", "o_desc")),
+    *(f"{name}=tensordesc<bf16[{COLUMNS}, {COLUMNS}]>" for name in ("k_desc", "v_desc")),
+)
+
+
+def window(one: Example, schedule: Schedule) -> Narrow:
+    """Attention over a sliding window; of the constants the window alone stays as it is."""
+    constants = (f"HEAD_DIM={COLUMNS}", f"BLOCK_N={COLUMNS}")
+    kernel = read(one.file, one.spec, WINDOW_TYPES, constants, Allowed())
+    return narrow(kernel, golden_schedules.kernel(one), schedule, ("HEAD_DIM", "BLOCK_N"))
 
 
 def read(file: str, spec: str, types: Sequence[str], constants: Sequence[str], allowed: Allowed) -> Extracted:
@@ -88,13 +105,14 @@ def read(file: str, spec: str, types: Sequence[str], constants: Sequence[str], a
         return extract(file, spec, types, constants, allowed)
 
 
-def narrow(kernel: Extracted, of: WarpProgram, schedule: Schedule, cut: tuple[str, ...]) -> Narrow:
+def narrow(kernel: Extracted, wide: Extracted, schedule: Schedule, cut: tuple[str, ...], cluster: int = 1) -> Narrow:
     """Lowered by a schedule of the wide kernel, with rings as deep as its rings."""
+    of = lower(wide.wired, schedule, machine(), cluster=cluster)
     depth = {ring.name: ring.depth for ring in of.arefs}
     deepest = max((ring.depth for ring in of.arefs if ring.transport == "tma"), default=1)
     on = machine()
     room = with_room(on, deepest, on.emitting.spare_shared.whole, on.capacity("tmem"))
-    found = lower(kernel.wired, schedule, room)
+    found = lower(kernel.wired, schedule, room, cluster=cluster)
     over = {ring: max(0, ring.depth - depth[ring.name]) for ring in found.arefs}
     known = {buffer.name for buffer in of.buffers}
     staged = sum(one.bytes * one.slots for one in found.buffers if one.name not in known)
@@ -108,8 +126,8 @@ def narrow(kernel: Extracted, of: WarpProgram, schedule: Schedule, cut: tuple[st
         spare = on.capacity("shared") - found.shared + shared + staged
         room = with_room(on, deepest, spare, kept_columns)
         schedule = schedule.model_copy(update={"machine_digest": room.digest()})
-        found = lower(kernel.wired, schedule, room)
-    return Narrow(kernel, of, schedule, on, found, cut)
+        found = lower(kernel.wired, schedule, room, cluster=cluster)
+    return Narrow(kernel, of, schedule, on, found, cut, cluster)
 
 
 def sizes(program: WarpProgram, ring: Aref, tensor: bool) -> list[int]:

@@ -22,10 +22,13 @@ import sentryward
 from sentryward.frontend import ptx_native
 
 from twill.codegen.verify.ptx.run import MapOf, PointerArgument, PtxLaunch
+from twill.codegen.verify.ptx.units.tensor_map import BYTES, UNPACKED
 from twill.ptx.parse import parse
 
-ELEMENTS = {"BFLOAT16": "bf16", "FLOAT16": "f16", "FLOAT32": "f32", "UINT8": "u8"}
-SIZES = {"BFLOAT16": 2, "FLOAT16": 2, "FLOAT32": 4, "UINT8": 1}
+ELEMENTS = {
+    "BFLOAT16": "bf16", "FLOAT16": "f16", "FLOAT32": "f32", "FLOAT64": "f64", "TFLOAT32": "tf32", "UINT8": "u8",
+    "UINT16": "u16", "UINT32": "u32", "INT32": "s32", "UINT64": "u64", "INT64": "s64", UNPACKED: "16u4_align16b",
+}  # fmt: skip
 SWIZZLES = {0: "none", 32: "32B", 64: "64B", 128: "128B"}
 
 
@@ -100,7 +103,7 @@ def shaped(launch: PtxLaunch, name: str) -> Shaped:
     """Of a tensor that a map describes, or that is a vector."""
     for given in launch.arguments:
         if isinstance(given, MapOf) and given.tensor == name:
-            element = SIZES[given.dtype]
+            element = BYTES[given.dtype]
             return Shaped(list(given.dims[::-1]), [*given.strides[::-1], element], element)
     held = launch.tensors[name]
     return Shaped([held.size], [held.itemsize], held.itemsize)
@@ -149,7 +152,6 @@ def question(text: str, entry: str, launch: PtxLaunch) -> dict[str, Any]:
 
 
 def _described(given: MapOf) -> dict[str, Any]:
-    element = SIZES[given.dtype]
     return {
         "object": given.tensor,
         "element_type": ELEMENTS[given.dtype],
@@ -157,7 +159,7 @@ def _described(given: MapOf) -> dict[str, Any]:
         "base_byte_offset": given.offset,
         "global_shape": list(given.dims),
         "box_shape": list(given.box),
-        "coordinate_strides_bytes": [element, *given.strides],
+        "global_strides_bytes": list(given.strides),
         "element_strides": [1] * len(given.dims),
         "swizzle": SWIZZLES[given.swizzle],
         "interleave": "none",
@@ -174,7 +176,14 @@ def by_one_thread(text: str) -> str:
 
 def taken(text: str) -> str:
     """A text of ours in the form that it takes."""
-    return unsigned(by_number(text))
+    return stored(unsigned(by_number(text)))
+
+
+def stored(text: str) -> str:
+    """It has no reductions of the TMA. Here they are stores: these read the same of shared memory, and what they write
+    conflicts with more, stores and reductions of others among it."""
+    reduction = r"cp\.reduce(\.async\.bulk\.tensor\.\dd\.global\.shared::cta)\.\w+(\.tile\.bulk_group)"
+    return re.sub(reduction, r"cp\1\2", text)
 
 
 def unsigned(text: str) -> str:
