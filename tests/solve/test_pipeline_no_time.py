@@ -13,7 +13,7 @@ from twill.solve.pipeline import SolveOptions, solve
 
 def test_a_budget_that_ends_before_the_first_schedule_leaves_the_heuristics(monkeypatch: pytest.MonkeyPatch) -> None:
     """In every loop, and in the warp groups that the main loop has."""
-    monkeypatch.setattr("twill.smt.search.heuristic_start", lambda problem, lower, over: None)
+    monkeypatch.setattr("twill.smt.warm.heuristic_start", lambda problem, lower, over, at_most=None: None)
     with pytest.raises(BudgetExhausted) as error:
         solve(example("attention", "causal", "masks"), H100, SolveOptions(budget=0.01))
     found = error.value.schedule

@@ -50,6 +50,22 @@ def test_every_schedule_breaks_no_rule(problem: tuple[CostedGraph, Machine]) -> 
         assert found.ii >= least
 
 
+@settings(max_examples=40)
+@given(problems(), st.integers(0, 12))
+def test_where_only_a_small_interval_is_of_use_the_schedule_has_one_or_there_is_none(
+    problem: tuple[CostedGraph, Machine], more: int
+) -> None:
+    costed, machine = problem
+    try:
+        least = lower_bounds(costed, machine).best
+    except ImpossibleCycle:
+        return
+    found = heuristic_schedule(costed, machine, least, at_most=least + more)
+    assert found is None or found.ii <= least + more
+    anything = heuristic_schedule(costed, machine, least)
+    assert anything is None or anything.ii > least + more or anything == found
+
+
 @pytest.mark.usefixtures("at_root")
 @pytest.mark.parametrize("spec", ["full", "full-d256"])
 def test_attention_comes_within_a_tenth_of_its_tensor_core_time(spec: str) -> None:

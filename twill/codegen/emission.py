@@ -16,7 +16,17 @@ from twill.codegen.emittable import refuse_unemittable
 from twill.codegen.lower.candidates import REFUSED, Attempt, Recorder, candidates, unrecorded
 from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lowerable import refuse_unlowerable
-from twill.codegen.room import PatientSolver, Roomier, Solver, beyond, missing, never, slack, solve_with_room
+from twill.codegen.room import (
+    PatientSolver,
+    Roomier,
+    Solver,
+    beyond,
+    holds_tiles,
+    missing,
+    never,
+    slack,
+    solve_with_room,
+)
 from twill.codegen.targets.base import target_of
 from twill.graph.build import Wired, wire
 from twill.graph.cost import cost
@@ -157,6 +167,8 @@ def _emit_solved(
             shared, what = more or 0, f"{more} bytes of shared memory kept free of each loop's rings"
             if more is None:
                 return None
+        elif not holds_tiles(last.schedule, machine):
+            return one_by_one(last, rejected)
         else:
             room += slack(last.schedule, machine) + missing(rejected, last.schedule, machine)
             what = f"{room} registers of each thread kept free of tiles"

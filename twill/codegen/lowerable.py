@@ -76,6 +76,7 @@ def _refusal(wired: Wired, machine: Machine, blocks: int | None) -> exc.TwillErr
 def _in_program_order(wired: Wired, machine: Machine, blocks: int | None) -> Schedule | None:
     """One iteration at a time; None if that takes more than the machine has, which is for the solve to say."""
     try:
-        return solve(wired.graph, machine, SolveOptions(strategy="none", blocks=blocks, fuse=False))
+        asked = SolveOptions(strategy="none", blocks=blocks, fuse=False, whole_exponentials=True)
+        return solve(wired.graph, machine, asked)
     except exc.TwillError:
         return None

@@ -21,6 +21,7 @@ from twill.machine.occupancy import register_pool
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 
+ACCUMULATOR_LOAD = "tmem_load"  # the transfer that brings results of products into registers
 STEP = 2  # granules of registers that are kept free in addition, at least, after each refusal
 
 Solver = Callable[[DependenceGraph, Machine], Schedule]
@@ -82,7 +83,7 @@ def solve_with_room(graph: DependenceGraph, machine: Machine, reserve: int, solv
 
 
 def roomier(machine: Machine, reserve: int) -> Machine:
-    """The machine with `reserve` more registers of overhead in every context that multiplies."""
+    """The machine with `reserve` more registers of overhead in every context whose threads hold tiles."""
     computing = _computing(machine)
 
     def with_room(context: Context) -> Context:
@@ -110,8 +111,17 @@ def with_less_shared(machine: Machine, shared: int) -> Machine:
 
 
 def _computing(machine: Machine) -> tuple[str, ...]:
-    """Names of the contexts that multiply; all of them if none does."""
-    return machine.mma.contexts if machine.mma else tuple(context.name for context in machine.contexts)
+    """Names of the contexts whose threads hold tiles: that multiply, or that read what products left in tensor memory;
+    all of them if nothing multiplies."""
+    if machine.mma is None:
+        return tuple(context.name for context in machine.contexts)
+    return machine.transfer(ACCUMULATOR_LOAD).contexts if machine.mma.accumulator == "tmem" else machine.mma.contexts
+
+
+def holds_tiles(schedule: Schedule, machine: Machine) -> bool:
+    """Whether the threads of some warp group hold tiles, so that a schedule with room for more can be another one: a
+    loop of products in tensor memory has only groups that issue."""
+    return any(group.context in _computing(machine) for group in schedule.warp_groups)
 
 
 def slack(schedule: Schedule, machine: Machine) -> int:

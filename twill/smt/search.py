@@ -39,7 +39,7 @@ from twill.smt.pins import Pin
 from twill.smt.problem import Problem
 from twill.smt.questions import Questions
 from twill.smt.relaxation import Relaxation, least_possible
-from twill.smt.warm import TOGETHER, heuristic_start, joined_start, patient_start, repeated_start
+from twill.smt.warm import TOGETHER, HeuristicStarts, joined_start, patient_start, repeated_start
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.largest import largest_ii
 
@@ -48,13 +48,10 @@ State = Literal["open", "found", "infeasible", "out of budget"]
 
 @dataclass
 class Search:
-    """One loop's search.
-
-    ii: only this I is asked about. fixed, floors: see `twill.smt.problem`. warm: start from what the
-    heuristic finds, if it respects all this. margin: look for room for late
-    MMAs (`twill.smt.margin`). lower: every smaller I is closed. effort: of the solver's
-    counter for each question of the next round.
-    """
+    """One loop's search. ii: only this I is asked about. fixed, floors: see `twill.smt.problem`. warm: start from what
+    the heuristic finds, if it respects all this. margin: look for room for late MMAs (`twill.smt.margin`). at_most: the
+    largest I that is of use (None: any is). starts: what the heuristic has found for this and other loops. lower: every
+    smaller I is closed. effort: of the solver's counter for each question of the next round."""
 
     graph: CostedGraph
     machine: Machine
@@ -68,6 +65,8 @@ class Search:
     open_session: Callable[[], Session] | None = None
     warm: bool = True
     margin: bool = False
+    at_most: int | None = None
+    starts: HeuristicStarts = field(default_factory=HeuristicStarts)
     state: State = "open"
     lower: int = 1
     effort: int = spending.FIRST_EFFORT
@@ -316,9 +315,9 @@ class Search:
 
     def _warm_start(self) -> None:
         """Take the best schedule that can be had without a question as the best so far."""
-        self._warmed = True
+        self._warmed, over = True, self.limits.over
         starts: dict[str, Callable[[], Assignment | None]] = {
-            "iterative modulo scheduling": lambda: heuristic_start(self._problem, self.lower, self.limits.over),
+            "iterative modulo scheduling": lambda: self.starts.find(self._problem, self.lower, over, self.at_most),
             "unrolling": lambda: repeated_start(self._problem, self._smaller),
             TOGETHER: lambda: joined_start(self._problem, self._smaller),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph
 from twill.graph.together import joined
@@ -23,12 +24,34 @@ PIECES = 2  # of a sum of products: while what was made of one row block's is te
 TOGETHER = "parts of products together"  # what a start of `joined_start` is called
 
 
-def heuristic_start(problem: Problem, lower: int, over: Callable[[], bool]) -> Assignment | None:
+@dataclass
+class HeuristicStarts:
+    """What the heuristic finds for the loops of one solve. It looks once for each loop, whoever asks first: which share
+    of exponentials comes first is asked before the search of either begins."""
+
+    _known: list[tuple[Problem, int, Assignment | None]] = field(default_factory=list)
+
+    def find(
+        self, problem: Problem, lower: int, over: Callable[[], bool], at_most: int | None = None
+    ) -> Assignment | None:
+        """As `heuristic_start`."""
+        for other, least, start in self._known:
+            if least == lower and other == problem:
+                return start
+        found = heuristic_start(problem, lower, over, at_most)
+        if at_most is None and not over():
+            self._known.append((problem, lower, found))
+        return found
+
+
+def heuristic_start(
+    problem: Problem, lower: int, over: Callable[[], bool], at_most: int | None = None
+) -> Assignment | None:
     """What the heuristic finds from I = `lower` on; if nothing in a large loop, what runs one iteration at a time.
-    over: whether the time has ended."""
+    over: whether the time has ended. at_most: the largest I that is of use (None: any is)."""
     graph, machine = problem.graph, problem.machine
-    found = heuristic_schedule(graph, machine, lower, HEURISTIC_TRIES, over)
-    if found is None and problem.large:
+    found = heuristic_schedule(graph, machine, lower, HEURISTIC_TRIES, over, at_most)
+    if found is None and at_most is None and problem.large:
         choices = proposals(graph, machine, lower, over)
         found = sequential_schedule(graph, machine, choices)
     if found is None:

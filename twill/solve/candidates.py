@@ -68,7 +68,9 @@ class CandidateSearch:
         bounded = [(g, lower_bounds(g, self.job.machine)) for g in self._pinnable(self.graphs())]
         whys = [self._why_not(g, b, bounded) for g, b in bounded]
         self.searches = [
-            self.job.main_search(g, b, self.region) for (g, b), why in zip(bounded, whys, strict=True) if not why
+            self.job.main_search(g, b, self.region, self._limit(g))
+            for (g, b), why in zip(bounded, whys, strict=True)
+            if not why
         ]
         if not self.searches:
             asked = self.job.options
@@ -193,8 +195,12 @@ class CandidateSearch:
         fuse = search.graph.cooperation.fuse
         others = [s.best.ii / s.graph.cooperation.fuse for s in self.searches if s is not search and s.best is not None]
         worth = [int(min(others) * fuse)] if others else []
-        worth += [] if self.at_most is None else [int(self.at_most * fuse)]
-        return min(worth, default=None)
+        limit = self._limit(search.graph)
+        return min([*worth, *([] if limit is None else [limit])], default=None)
+
+    def _limit(self, graph: CostedGraph) -> int | None:
+        """The largest I of a cooperation that is worth looking for; None: any."""
+        return None if self.at_most is None else int(self.at_most * graph.cooperation.fuse)
 
     # -- no schedule ----------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from twill.smt.pins import Pin, parse_pin
 from twill.smt.problem import Problem
 from twill.smt.search import Search
 from twill.smt.solvers import opener
+from twill.smt.warm import HeuristicStarts
 from twill.solve.strategies import Baseline
 from twill.zlp.normalize import normalize
 
@@ -36,13 +37,15 @@ class Report:
 
 @dataclass(frozen=True)
 class SolveJob:
-    """began: of the clock that the budget is counted from (`time.perf_counter`)."""
+    """began: of the clock that the budget is counted from (`time.perf_counter`). starts: what the heuristic has found
+    for its main loop."""
 
     graph: DependenceGraph
     machine: Machine
     options: SolveOptions
     progress: Callable[[Report], None] | None = None
     began: float = field(default_factory=time.perf_counter)
+    starts: HeuristicStarts = field(default_factory=HeuristicStarts)
 
     @property
     def pins(self) -> tuple[Pin, ...]:
@@ -76,8 +79,8 @@ class SolveJob:
         """The main loop with what its schedule must respect."""
         return Problem(graph, self.machine, self.pins)
 
-    def main_search(self, graph: CostedGraph, bounds: Bounds, region: Region) -> Searching:
-        """The search of the main loop with one cooperation."""
+    def main_search(self, graph: CostedGraph, bounds: Bounds, region: Region, at_most: int | None = None) -> Searching:
+        """The search of the main loop with one cooperation. at_most: the largest I that is of use (None: any is)."""
         if self.options.strategy != "joint":
             return self._baseline(graph, bounds, region, {}, {})
         notify = self._notifier(region, graph)
@@ -91,6 +94,8 @@ class SolveJob:
             progress=notify,
             open_session=opener(self.options.solver, self.options.seed),
             margin=self.options.margin,
+            at_most=at_most,
+            starts=self.starts,
         )
 
     def other_search(

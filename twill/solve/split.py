@@ -2,7 +2,8 @@
 
 The share is a variable of the solve with the values 0, 2, ... 14. Cooperations compete without one, and with the one at
 which the unit of special functions and the pipes of the polynomial hold a warp group for the shortest time; what a
-heuristic finds says which of the two comes first. Smaller shares that do not take more I are looked for by bisection.
+heuristic finds says which of the two comes first. Smaller shares that do not take more I are looked for: the next one,
+then none, then by bisection.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from twill.graph.dependence import Region
 from twill.graph.exponentials import GROUP, has_polynomial, splittable
 from twill.graph.price import price_node
 from twill.schedule.document import CooperationCandidate
-from twill.smt.warm import heuristic_start
 from twill.solve.assemble import Solved
 from twill.solve.candidates import CandidateSearch
 from twill.solve.job import SolveJob
@@ -56,15 +56,17 @@ def less(job: SolveJob, region: Region, width: int, found: Winner, share: int) -
 
 def fewer(job: SolveJob, region: Region, width: int, found: Winner, share: int, few: int = -STEP) -> Winner:
     """The same with the least share that takes no more I than `share`, with which it was found. few: a smaller one that
-    takes more (-2: none is known)."""
+    takes more (-2: none is known). The next smaller one comes first: where that takes more, so do the others, of which
+    the warp group waits longer for the unit of special functions, and mostly there is no other question."""
+    middle = share - STEP
     while few + STEP < share:
-        middle = max(0, (few + share) // 2 // STEP * STEP) if few >= 0 else 0
         search = CandidateSearch(job, region, width, middle, _each(found[0]))
         better = search.better()
         if better is None:
             few, found = middle, _known(found, search)
         else:
             found, share = (better[0], [*_beaten(found[1]), *better[1]]), middle
+        middle = max(0, (few + share) // 2 // STEP * STEP) if few >= 0 else 0
     return found
 
 
@@ -78,7 +80,7 @@ def _heuristic(job: SolveJob, region: Region, width: int, share: int) -> float:
     """Cycles for each instance of the best schedule that a heuristic finds with a share; infinite without one."""
     found = []
     for graph in CandidateSearch(job, region, width, share).graphs():
-        start = heuristic_start(job.problem(graph), lower_bounds(graph, job.machine).best, job.limits.over)
+        start = job.starts.find(job.problem(graph), lower_bounds(graph, job.machine).best, job.limits.over)
         if start is not None:
             found.append(start.ii / graph.cooperation.fuse)
     return min(found, default=math.inf)

@@ -45,19 +45,22 @@ class HeuristicSchedule:
 
 
 def heuristic_schedule(
-    graph: CostedGraph, machine: Machine, lower_bound: int, tries: int = 24, over: Callable[[], bool] = unending
-) -> HeuristicSchedule | None:
+    graph: CostedGraph, machine: Machine, lower_bound: int, tries: int = 24, over: Callable[[], bool] = unending,
+    at_most: int | None = None,
+) -> HeuristicSchedule | None:  # fmt: skip
     """A valid schedule of small I, or None if none was found.
 
     lower_bound: a proven lower bound on I, where the search begins. tries: orders tried for each I and
     choice of warp groups. over: whether the time has ended; what was found by then is the answer. Where it never ends,
-    the same arguments give the same schedule.
+    the same arguments give the same schedule. at_most: the largest I that is of use (None: any is).
     """
     if not graph.instructions:
         return None
     search = _Search(graph, machine, max(1, lower_bound), tries, over)
     failed = search.least - 1
     for ii in search.intervals():
+        if at_most is not None and ii > at_most:
+            return None
         found = search.at(ii)
         if found is not None:
             return search.between(failed, found, max(1, lower_bound // 200))

@@ -1,0 +1,111 @@
+"""Promises of the share of exponentials that a polynomial makes: the least that does not cost I, in few questions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, cast
+
+import pytest
+
+from tests.kernels import B200, costed_example, example
+from twill.graph.dependence import Region
+from twill.schedule.document import CooperationCandidate
+from twill.schedule.options import SolveOptions
+from twill.smt import warm
+from twill.solve import split
+from twill.solve.assemble import Solved
+from twill.solve.job import SolveJob
+from twill.zlp.bounds import lower_bounds
+from twill.zlp.heuristic import heuristic_schedule
+
+
+@dataclass(frozen=True)
+class Cooperation:
+    fuse: int = 1
+
+
+@dataclass(frozen=True)
+class Graph:
+    cooperation: Cooperation = Cooperation()
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the questions need of a schedule."""
+
+    outcome_ii: int
+    share: int
+    graph: Graph = Graph()
+
+
+@dataclass
+class Searched:
+    """A search of cooperations that needs a share of `least` for I = 100."""
+
+    job: SolveJob
+    region: Region
+    width: int
+    share: int
+    at_most: float
+    least: ClassVar[int] = 0
+    asked: ClassVar[list[int]] = []
+    open_below: None = None
+
+    def better(self) -> tuple[Found, list[CooperationCandidate]] | None:
+        self.asked.append(self.share)
+        return (Found(100, self.share), []) if self.share >= self.least else None
+
+
+def fewer(least: int, share: int, few: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[int]]:
+    """The share that is found, and the shares that were asked about."""
+    monkeypatch.setattr(split, "CandidateSearch", Searched)
+    monkeypatch.setattr(Searched, "least", least)
+    monkeypatch.setattr(Searched, "asked", [])
+    nothing = cast(SolveJob, None), cast(Region, None), 1
+    found, _ = split.fewer(*nothing, (cast(Solved, Found(100, share)), []), share, few)
+    return cast(Found, found).share, Searched.asked
+
+
+@pytest.mark.parametrize("share", range(2, 16, 2))
+@pytest.mark.parametrize("few", [-2, 0])
+def test_the_least_share_that_costs_no_interval_is_found(share: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for least in range(few + 2, share + 2, 2):
+        found, asked = fewer(least, share, few, monkeypatch)
+        assert found == least
+        assert len(asked) == len(set(asked)) <= 5
+
+
+def test_one_question_shows_that_no_smaller_share_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert fewer(8, 8, -2, monkeypatch) == (8, [6])
+    assert fewer(8, 8, 0, monkeypatch) == (8, [6])
+    assert fewer(0, 8, -2, monkeypatch) == (0, [6, 0])
+
+
+@pytest.mark.usefixtures("at_root")
+def test_the_heuristic_looks_once_for_each_loop_of_a_solve(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def counted(graph: object, *given: object, **named: object) -> object:
+        looked.append(1)
+        return heuristic_schedule(graph, *given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("twill.smt.warm.heuristic_schedule", counted)
+    job = SolveJob(example("attention", "full"), B200, SolveOptions())
+    graph, again = (costed_example("attention", "full", B200, operand_a="tmem") for _ in range(2))
+    least = lower_bounds(graph, B200).best
+    first = job.starts.find(job.problem(graph), least, lambda: False)
+    assert job.starts.find(job.problem(again), least, lambda: False) is first and len(looked) == 1
+    job.starts.find(job.problem(graph), least + 1, lambda: False)
+    assert len(looked) == 2
+
+
+@pytest.mark.usefixtures("at_root")
+def test_what_was_found_when_the_time_ended_is_not_kept() -> None:
+    graph = costed_example("attention", "full", B200, operand_a="tmem")
+    starts, problem = (
+        warm.HeuristicStarts(),
+        SolveJob(example("attention", "full"), B200, SolveOptions()).problem(graph),
+    )
+    least = lower_bounds(graph, B200).best
+    assert starts.find(problem, least, lambda: True) is None
+    assert starts.find(problem, least, lambda: False) is not None
