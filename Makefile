@@ -70,7 +70,7 @@ format: .venv/test.stamp
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-triton-* .import_linter_cache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .venv-triton-* .builds .import_linter_cache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 %/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -1,17 +1,23 @@
 """What one process of a test run made, for the other processes of the same run: kernels that were read or compiled.
 
-Nothing outlives the run, so nothing that is taken from here was made by other code.
+Nothing that Twill makes outlives the run, so nothing of it that is taken from here was made by other code. What NVRTC
+makes of a text is kept between runs, as Triton keeps what it compiles: `.builds` in the repository, by all that it is
+made from. `TWILL_TEST_BUILDS` names another folder; empty, every run compiles everything.
 """
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import os
 import pickle
 import shutil
 import sys
 import tempfile
+import time
+import zlib
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,12 +27,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = "TWILL_TEST_RUN"  # the variable that names it
+BUILDS = "TWILL_TEST_BUILDS"
+DAYS = 14  # for which a build is kept that no run asks for
+OWN_TESTS = "tests/codegen/compile/"  # these compile in every run
 
 
 def begin() -> None:
     """In the process that a run begins with, before it starts others."""
     if "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ[FOLDER] = tempfile.mkdtemp(prefix="twill-tests-")
+        forget_old()
 
 
 def end() -> None:
@@ -44,10 +54,57 @@ def once(name: str, make: Callable[[], T]) -> T:
         found: T = pickle.loads(path.read_bytes())
         return found
     made = make()
-    partial = path.with_suffix(f".{os.getpid()}")
-    partial.write_bytes(pickle.dumps(made))
-    partial.replace(path)
+    _write(path, pickle.dumps(made))
     return made
+
+
+def builds() -> Path | None:
+    """Where builds are kept."""
+    named = os.environ.get(BUILDS, str(ROOT / ".builds"))
+    return Path(named) if named else None
+
+
+def forget_old() -> None:
+    """Builds that no run asked for."""
+    folder = builds()
+    for path in folder.glob("*") if folder else ():
+        if time.time() - path.stat().st_mtime > DAYS * 86400:
+            path.unlink(missing_ok=True)
+
+
+def kept(name: str, make: Callable[[], T]) -> T:
+    """What `make` gives, which is called in the run that asks first, or that asks after `DAYS`."""
+    folder = builds()
+    if folder is None or os.environ.get("PYTEST_CURRENT_TEST", "").startswith(OWN_TESTS):
+        return once(name, make)
+    path = folder / name
+    try:
+        found: T = pickle.loads(zlib.decompress(path.read_bytes()))
+    except FileNotFoundError:
+        made = make()
+        folder.mkdir(parents=True, exist_ok=True)
+        _write(path, zlib.compress(pickle.dumps(made), 1))
+        return made
+    path.touch()
+    return found
+
+
+def _write(path: Path, content: bytes) -> None:
+    """At once: other processes read it."""
+    partial = path.with_suffix(f".{os.getpid()}")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+@cache
+def compiler() -> str:
+    """NVRTC's version, that of the package which calls it, and what it is asked."""
+    from cuda import core
+    from cuda.bindings import nvrtc
+
+    from twill.codegen.compile import nvrtc as asking
+
+    return repr((nvrtc.nvrtcVersion(), core.__version__, inspect.getsource(asking)))
 
 
 def share_modules() -> None:
@@ -80,7 +137,7 @@ def share_builds() -> None:
     def shared(text: str, arch: str, defines: dict[str, str], fused: bool = True) -> tuple[bytes, str, str]:
         if sys.modules.get("cuda.core", nvrtc) is None:  # a test that has no compiler
             return compile_text(text, arch, defines, fused)
-        asked = hashlib.sha256(repr((text, arch, sorted(defines.items()), fused)).encode()).hexdigest()
-        return once(f"nvrtc-{asked}", lambda: compile_text(text, arch, defines, fused))
+        asked = hashlib.sha256(repr((text, arch, sorted(defines.items()), fused, compiler())).encode()).hexdigest()
+        return kept(f"nvrtc-{asked}", lambda: compile_text(text, arch, defines, fused))
 
     nvrtc._nvrtc = shared
