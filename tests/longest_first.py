@@ -31,6 +31,7 @@ LONGEST = (
     "codegen/targets/test_blackwell_formats.py",
     "codegen/targets/test_blackwell_plain_scales.py",
     "codegen/targets/test_blackwell_by_threads.py",
+    "codegen/targets/test_blackwell_straight.py",
     "certify/test_certify.py",
     "codegen/verify/ptx/test_thread_orders.py",
     "codegen/verify/ptx/test_misread_bits.py",

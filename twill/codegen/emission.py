@@ -44,6 +44,7 @@ from twill.tile.odd_sizes import tile_program
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.conditional_rescale import RescaleReport, rescaling
 from twill.tile.rewrite.pipeline import EVERYTHING, EXTRACTED, Allowed, in_parts, rewrite
+from twill.tile.rewrite.straight_products import put_products_in_loops
 from twill.tile.translate.translate import from_mlir
 
 ATTEMPTS = 4  # schedules of one kernel, the first included
@@ -80,6 +81,12 @@ class Extracted:
         """What conditional rescaling made of the running maxima of the kernel."""
         before, after = self.behind["vector-sides"], self.behind["conditional-rescale"]
         return RescaleReport(before) if after is before else rescaling(before)
+
+    def on(self, machine: Machine) -> Extracted:
+        """The kernel as the machine's target takes it: with every product in a loop where results are in tensor memory.
+        Raises NoTarget."""
+        made = put_products_in_loops(self.program) if target_of(machine).has_tensor_memory else self.program
+        return self if made is self.program else replace(self, wired=wire(made))
 
     def as_written(self) -> Extracted | None:
         """The kernel with its products as it has them; None if none was transposed."""
@@ -157,6 +164,7 @@ def _emit_solved(
     kernel: Extracted, machine: Machine, solve: Solver, notify: OnStep, cluster: int, record: Recorder
 ) -> Emission:
     """The kernel as it is. Errors: as above."""
+    kernel = kernel.on(machine)
     refuse_unlowerable(kernel.wired, machine)
     rounds = count(1)
 
@@ -216,6 +224,7 @@ def emit_scheduled(
     written = kernel.as_written()
     if written is not None and not _is_of(schedule, kernel.graph, machine) and _is_of(schedule, written.graph, machine):
         kernel = written
+    kernel = kernel.on(machine)
     target_of(machine).refuse(kernel.graph)
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)

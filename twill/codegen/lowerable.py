@@ -63,7 +63,8 @@ def _refusal(wired: Wired, machine: Machine, blocks: int | None) -> exc.TwillErr
     schedule = _in_program_order(wired, machine, blocks)
     if schedule is None:
         return None if blocks is ANY else _refusal(wired, machine, ANY)
-    least = [one for one in candidates(wired.program, schedule, machine) if not one.exchange][-1]
+    plain = (one for one in candidates(wired.program, schedule, machine) if not (one.exchange or one.overlay))
+    *_, least = plain
     try:
         streams(wired, schedule, machine, least, "chosen", 1)
     except (exc.UnsupportedBySchedule, exc.CandidateRefused):

@@ -82,11 +82,39 @@ def test_pairs_of_ctas_whose_operands_threads_load_are_refused() -> None:
         blackwell.lowered(BY_THREADS, 2)
 
 
-def test_what_threads_load_and_others_read_too_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_threads_load_is_multiplied_and_summed_by_others(capsys: pytest.CaptureFixture[str]) -> None:
     types = [
         *(f"--sig={name}=*bf16" for name in "abc"),
         *(f"--sig={name}=i32" for name in ["M", "N", "K", "sa", "sb", "sc"]),
     ]
     sizes = ["--const=BM=128", "--const=BN=64", "--const=BK=64", "--machine=b200", "--no-store"]
-    assert main(["emit", "tests/format_kernels.py::summed_by_threads", *types, *sizes, "--ir"]) == 2
-    assert "`x` is loaded by threads, which is not emitted for Blackwell yet" in capsys.readouterr().err
+    assert main(["emit", "tests/format_kernels.py::summed_by_threads", *types, *sizes, "--execute"]) == 0
+    assert "equal to the tile program, nothing found" in capsys.readouterr().out
+
+
+NIBBLES = """
+@triton.jit
+def k(x, w, s, y, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, GROUP: tl.constexpr):
+    m, n = tl.program_id(0) * BM + tl.arange(0, BM), tl.program_id(1) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), tl.float32)
+    for i in range(0, K, BK):
+        d = i + tl.arange(0, BK)
+        left = tl.load(x + m[:, None] * K + d[None, :], mask=m[:, None] < M, other=0.0)
+        packed = tl.load(w + (d // 2)[:, None] * N + n[None, :], mask=n[None, :] < N, other=0)
+        of = tl.load(s + (i // GROUP) * N + n, mask=n < N, other=0.0)
+        half = (packed >> ((d % 2) * 4)[:, None]) & 0xF
+        acc = tl.dot(left, ((half.to(tl.float32) - 8.0) * of[None, :]).to(tl.bfloat16), acc)
+    tl.store(y + m[:, None] * N + n[None, :], acc.to(tl.bfloat16), mask=(m[:, None] < M) & (n[None, :] < N))
+"""
+
+
+def test_weights_of_four_bits_are_loaded_by_threads_and_unpacked_by_others(
+    kernel_file: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two neighbours along K share a byte: no copy of the TMA brings it twice."""
+    types = ["x=*bf16:16", "w=*i8:16", "s=*fp32:16", "y=*bf16:16", "M=i32", "N=i32:16", "K=i32:16"]
+    sizes = ["BM=128", "BN=64", "BK=64", "GROUP=64"]
+    given = [*(f"--sig={one}" for one in types), *(f"--const={one}" for one in sizes)]
+    asked = ["--machine=b200", "--no-store", "--execute", "--strategy=heuristic"]
+    assert main(["emit", f"{kernel_file(NIBBLES)}::k", *given, *asked]) == 0
+    assert "equal to the tile program, nothing found" in capsys.readouterr().out

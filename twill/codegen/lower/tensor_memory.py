@@ -82,19 +82,11 @@ def refuse_not_emitted(plan: LoweringPlan) -> None:
     for task in (task for task in plan.tasks.values() if task.node.kind == "mma"):
         refuse_scales(plan, task)
     for task in plan.tasks.values():
-        name, kind, inside = f"`{task.node.name or task.node.kind}`", task.node.kind, task.region in plan.loops
-        if inside and kind == "load" and task.node.transport != "tma" and not _multiplied(plan, task):
-            _refuse(plan, task, f"{name} is loaded by threads")
+        name, kind = f"`{task.node.name or task.node.kind}`", task.node.kind
         if kind == "mma":
             _refuse_product(plan, task, name)
         if plan.is_updater(task):
             _refuse_update(plan, task, name)
-
-
-def _multiplied(plan: LoweringPlan, task: Task) -> bool:
-    """Whether products alone read what a task loads: from slots that threads of a load group fill."""
-    readers = plan.readers(task.place)
-    return bool(readers) and all(reader.node.kind == "mma" for reader in readers)
 
 
 def _refuse_product(plan: LoweringPlan, task: Task, name: str) -> None:
