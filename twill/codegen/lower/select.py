@@ -70,9 +70,10 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     half = plan.machine.emitting.most_registers.whole // 2  # as many are left for what is computed
     if any(group.loads for group in plan.groups):  # of whose threads a launch has fewer registers
         half = min(half, as_launched(plan) - half // 2)
+    target = plan.tiles.target
     choices = Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict, half,
-                      cancel=plan.tiles.target.cancels, late=plan.candidate.late,
-                      overlay=plan.candidate.overlay)  # fmt: skip
+                      cancel=target.cancels, late=plan.candidate.late, overlay=plan.candidate.overlay,
+                      packed=target.packed)  # fmt: skip
     return Lowered(scheduler.of(made), choices, besides)
 
 

@@ -52,7 +52,7 @@ class Target:
     of a warp group. mma: the products that it has; None if it has none that code is made for. warp_rows: neighbouring
     rows of a product's result that one warp has (`twill.codegen.warp.layout`). unproven: what nobody has seen of its
     kernels, which is said wherever one is emitted; "" if all is well. cancels: whether a CTA can take over the place in
-    the grid of one that has not started."""
+    the grid of one that has not started. packed: whether one instruction computes two f32."""
 
     name: str
     architectures: tuple[str, ...]
@@ -61,6 +61,7 @@ class Target:
     warp_rows: int = WARP_ROWS
     unproven: str = ""
     cancels: bool = False
+    packed: bool = False
 
     @property
     def threads(self) -> int:

@@ -16,7 +16,8 @@ class Choices:
     a thread, that accumulators read from tensor memory may take together (0: any number). product_registers: of a
     thread, that accumulators in registers may take together in what follows their loops (0: any number). cancel:
     whether instances that CTAs fetch are those of CTAs which have not started. late: whether tiles are loaded where
-    they are read first."""
+    they are read first. overlay: whether buffers of loops that follow one another may lie over
+    one another. packed: whether instructions that compute two f32 at once are used."""
 
     partial_sums: bool
     ping_pong: bool
@@ -28,6 +29,7 @@ class Choices:
     cancel: bool = False
     late: bool = False
     overlay: bool = False
+    packed: bool = False
 
 
 def each_body(program: WarpProgram, change: Callable[[WarpGroup], tuple[Stmt, ...]]) -> WarpProgram:

@@ -1,17 +1,9 @@
 #pragma once
 // Exponentials to base 2 without the unit of special functions, two at once.
 
-// PTX ISA, "add", "mul", "fma" (.f32x2): a pair of f32 in 64 bits.
-DEV u64 pair_of(float a, float b) { u64 r; asm("mov.b64 %0, {%1, %2};" : "=l"(r) : "f"(a), "f"(b)); return r; }
-DEV void parts_of(float& a, float& b, u64 x) { asm("mov.b64 {%0, %1}, %2;" : "=f"(a), "=f"(b) : "l"(x)); }
-DEV u64 pair_fma(u64 a, u64 b, u64 c) {
-  u64 r;
-  asm("fma.rn.f32x2 %0, %1, %2, %3;" : "=l"(r) : "l"(a), "l"(b), "l"(c));
-  return r;
-}
-DEV u64 pair_add(u64 a, u64 b) { u64 r; asm("add.rn.f32x2 %0, %1, %2;" : "=l"(r) : "l"(a), "l"(b)); return r; }
+// PTX ISA, "add", "mul" (.f32x2).
 DEV u64 pair_add_down(u64 a, u64 b) { u64 r; asm("add.rm.f32x2 %0, %1, %2;" : "=l"(r) : "l"(a), "l"(b)); return r; }
-DEV u64 pair_mul(u64 a, u64 b) { u64 r; asm("mul.rn.ftz.f32x2 %0, %1, %2;" : "=l"(r) : "l"(a), "l"(b)); return r; }
+DEV u64 pair_mul_flushed(u64 a, u64 b) { u64 r; asm("mul.rn.ftz.f32x2 %0, %1, %2;" : "=l"(r) : "l"(a), "l"(b)); return r; }
 DEV float within(float x, float low, float high) {  // NaN stays
   float r;
   asm("{\n.reg .f32 t;\nmax.NaN.f32 t, %1, %2;\nmin.NaN.f32 %0, t, %3;\n}" : "=f"(r) : "f"(x), "f"(low), "f"(high));
@@ -26,10 +18,10 @@ DEV void ex2_polynomial(float& a, float& b, float x, float y) {
   const float shift = 12582912.0f + 127.0f;
   const u64 at = pair_of(within(x, -127.0f, 128.0f), within(y, -127.0f, 128.0f));
   const u64 moved = pair_add_down(at, pair_of(shift, shift));
-  const u64 whole = pair_add(moved, pair_of(-shift, -shift));
+  const u64 whole = pair_add_rn(moved, pair_of(-shift, -shift));
   float f, g;
   parts_of(f, g, whole);
-  const u64 rest = pair_add(at, pair_of(-f, -g));
+  const u64 rest = pair_add_rn(at, pair_of(-f, -g));
   u64 p = pair_of(0.0018671300495043397f, 0.0018671300495043397f);
   p = pair_fma(p, rest, pair_of(0.009017029777169228f, 0.009017029777169228f));
   p = pair_fma(p, rest, pair_of(0.05579991266131401f, 0.05579991266131401f));
@@ -37,7 +29,7 @@ DEV void ex2_polynomial(float& a, float& b, float x, float y) {
   p = pair_fma(p, rest, pair_of(0.6931512951850891f, 0.6931512951850891f));
   p = pair_fma(p, rest, pair_of(1.0f, 1.0f));
   parts_of(f, g, moved);
-  p = pair_mul(p, pair_of(__uint_as_float(__float_as_uint(f) << 23), __uint_as_float(__float_as_uint(g) << 23)));
+  p = pair_mul_flushed(p, pair_of(__uint_as_float(__float_as_uint(f) << 23), __uint_as_float(__float_as_uint(g) << 23)));
   parts_of(a, b, p);
 }
 // The same with results below 2^-126, as ex2.approx has them.

@@ -5,6 +5,7 @@ Every result is made in the same order in every launch, and is equal in all thre
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from twill import exc
@@ -14,6 +15,7 @@ from twill.codegen.print.cuda.elements import BYTES, SMALL, is_float, rounded, v
 from twill.codegen.print.cuda.places import inside
 from twill.codegen.print.cuda.print_elementwise import ElementwiseOperation, print_elementwise
 from twill.codegen.print.cuda.print_expression import literal
+from twill.codegen.print.cuda.print_pairs import paired
 from twill.codegen.warp.layout import (
     Accumulator,
     Along,
@@ -25,7 +27,7 @@ from twill.codegen.warp.layout import (
     crosses_warps,
     elements_of,
 )
-from twill.codegen.warp.program import Reduce, Scan
+from twill.codegen.warp.program import PAIRS, Reduce, Scan
 
 _CHAINS = 4  # sums side by side in a thread, where nothing else hides the latency of one
 _ACROSS_COLUMNS, _ACROSS_ROWS, _ALL_LANES = (1, 2), (4, 8, 16), (16, 8, 4, 2, 1)
@@ -153,6 +155,9 @@ def _over_registers(stmt: Reduce, plan: _Plan, element: str, ctx: PrintContext) 
         text = widened(stmt, operand.element, text) if element == "i32" != operand.element else text
         return f"({unpadded} ? {text} : {neutral(stmt, element)})" if unpadded else text
 
+    if PAIRS in dict(stmt.attributes) and not plan.chains % 2:
+        _over_pairs(plan, value, ctx)
+        return
     chains = [f"chain{chain}" for chain in range(plan.chains)]
     out.line(f"{value_type(element)} {', '.join(chains)};")
     with out.unrolled(f"i32 i = 0; i < {plan.items}; ++i"):
@@ -163,6 +168,22 @@ def _over_registers(stmt: Reduce, plan: _Plan, element: str, ctx: PrintContext) 
     for chain in chains[1:]:
         total = combined(stmt, element, total, chain)
     out.line(f"whole[r] = {total};")
+
+
+def _over_pairs(plan: _Plan, value: Callable[[int], str], ctx: PrintContext) -> None:
+    """Sums of two chains by one instruction."""
+    out, pairs = ctx.out, [f"chains{first}" for first in range(0, plan.chains, 2)]
+    out.line(f"u64 {', '.join(pairs)};")
+    with out.unrolled(f"i32 i = 0; i < {plan.items}; ++i"):
+        for number, pair in enumerate(pairs):
+            one = f"pair_of({value(2 * number)}, {value(2 * number + 1)})"
+            out.line(f"{pair} = i == 0 ? {one} : {paired('add', (pair, one), ctx)};")
+    total = pairs[0]
+    for pair in pairs[1:]:
+        total = paired("add", (total, pair), ctx)
+    out.line("float first, second;")
+    out.line(f"parts_of(first, second, {total});")
+    out.line("whole[r] = first + second;")
 
 
 def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: PrintContext) -> None:

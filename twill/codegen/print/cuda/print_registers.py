@@ -14,9 +14,10 @@ from twill.codegen.print.cuda.places import indices
 from twill.codegen.print.cuda.print_assembly import print_assembly
 from twill.codegen.print.cuda.print_elementwise import Computed, ElementwiseOperation, print_elementwise
 from twill.codegen.print.cuda.print_exponentials import print_exponentials
+from twill.codegen.print.cuda.print_pairs import print_pairs
 from twill.codegen.warp.expression import PerGroup
 from twill.codegen.warp.layout import Accumulator, Blocked, Layout, columns_of, elements_of
-from twill.codegen.warp.program import POLYNOMIAL, WARP_VOTE, Compute, Copy, Fill, Fragment, Operand, Range, Reg
+from twill.codegen.warp.program import PAIRS, POLYNOMIAL, WARP_VOTE, Compute, Copy, Fill, Fragment, Operand, Range, Reg
 
 
 def assign(result: int, element_at: Callable[[str], Computed], ctx: PrintContext, pack: str = "") -> None:
@@ -92,7 +93,10 @@ def print_compute(stmt: Compute, ctx: PrintContext) -> None:
             return
 
         with ctx.out.block(_vote(stmt, ctx)) if WARP_VOTE in dict(stmt.attributes) else nullcontext():
-            assign(stmt.result, element_at, inner, pack)
+            if PAIRS in dict(stmt.attributes) and not is_packed(result.element, result.layout):
+                print_pairs(stmt, operands, lambda i: _value(result.element, element_at(i)), elements, inner)
+            else:
+                assign(stmt.result, element_at, inner, pack)
 
 
 def _pack_of_bytes(stmt: Compute, elements: tuple[str, ...], result: Fragment) -> str:

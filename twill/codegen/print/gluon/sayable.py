@@ -47,10 +47,10 @@ from twill.codegen.warp.program import (
 )
 from twill.tile.program import TileProgram
 
-UNSAID = ("partial-reductions", "warp-votes", "dynamic-scheduler", "unused-indices", "overlay")
+UNSAID = ("partial-reductions", "warp-votes", "packed-floats", "dynamic-scheduler", "unused-indices", "overlay")
 """Passes of `twill.codegen.passes` whose result Gluon has no words for: short formulas of ours, sums that lanes hold in
-parts, what one warp leaves out, messages that one thread writes, which indices each group asks for (here a function
-tells all of them), and buffers that lie over one another."""
+parts, what one warp leaves out, pairs of f32, messages that one thread writes, which indices each group asks for (here
+a function tells all of them), and buffers that lie over one another."""
 
 _TILES = "tiles whose sizes are powers of two, or the CUDA form (`--as cuda`)"
 _CUDA = "the CUDA form (`--as cuda`)"

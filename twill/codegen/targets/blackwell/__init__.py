@@ -6,4 +6,7 @@ from twill.codegen.targets.base import MmaShapes, Target
 # A warp reads the 32 lanes of tensor memory of its own quarter (PTX ISA, "tcgen05.ld").
 _SHAPES = MmaShapes(rows=128, columns=16, depth=16, tensor=True, half=True, most_columns=256, scaled=True)
 _UNPROVEN = "not run on hardware: code for sm_100a was checked and executed on the CPU alone"
-TARGET = Target("Blackwell", ("sm_100a",), warps=4, mma=_SHAPES, warp_rows=32, unproven=_UNPROVEN, cancels=True)
+# PTX ISA, "add", "sub", "mul", "fma": .f32x2 from sm_100 on.
+TARGET = Target(
+    "Blackwell", ("sm_100a",), warps=4, mma=_SHAPES, warp_rows=32, unproven=_UNPROVEN, cancels=True, packed=True
+)
