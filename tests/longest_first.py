@@ -51,6 +51,7 @@ LONGEST = (
     "codegen/compile/test_gluon_waits.py",
     "codegen/verify/test_abstract_machine.py",
     "codegen/test_split_k.py",
+    "codegen/test_elected.py",
     "codegen/targets/test_blackwell_states.py",
     "codegen/test_gathers.py",
     "smt/test_boolean.py",

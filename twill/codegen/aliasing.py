@@ -18,6 +18,7 @@ from itertools import permutations
 from twill.graph.alias import LoopCounter, first_meeting
 from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Loop, Op, TileProgram
+from twill.tile.vocabulary import ELECTED
 
 WRITES = ("tile_store", "tile_reduce")
 MOST_ALIKE = 3  # numbers of either argument that are compared with one another
@@ -56,6 +57,12 @@ def must_be_apart(program: TileProgram) -> tuple[tuple[str, ...], ...]:
             alike = _alike(store, load, names, constants)
             known = found.setdefault(pair, {})
             found[pair] = None if alike is None or known is None else {**known, **dict.fromkeys(alike)}
+    loaded = [one.access.base for one in every if one.op.kind == "tile_load"]
+    for op in (op for op in program.ops() if op.kind == ELECTED and op.region is not None):
+        assert op.region is not None
+        for base in sorted(op.region.written()):  # numbers that are looked up are, ahead of what one thread does
+            pairs = ((base, other) for other in dict.fromkeys(loaded) if other != base)
+            found.update((pair, None) for pair in pairs if not unknown.intersection(pair))
     return tuple((*pair, *(alike or ())) for pair, alike in found.items() if alike != {})
 
 

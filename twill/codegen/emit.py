@@ -41,6 +41,7 @@ from twill.machine.description import Machine
 from twill.manifest.document import CUBIN, MANIFEST, Manifest
 from twill.ptx.parse import parse
 from twill.schedule.document import Schedule
+from twill.tile.interpret.sequential import has_elected
 
 
 @dataclass(frozen=True)
@@ -164,10 +165,11 @@ def refuse_misordered(program: WarpProgram, built: Emission) -> None:
     """Raises CodeBroken where the PTX lacks what orders threads beside the statements of its warp program
     (`twill.codegen.verify.ptx.thread_orders`)."""
     tensor = any(buffer.tensor for buffer in program.buffers)
-    if not tensor and next(partial_sums(program), None) is None:
+    elects = has_elected(program.program)
+    if not tensor and not elects and next(partial_sums(program), None) is None:
         return
     places = BarrierPlaces(tensor_barriers(program), buffers_end(program))
-    findings = misordered(parse(built.build.ptx).function(built.printed.function), places)
+    findings = misordered(parse(built.build.ptx).function(built.printed.function), places, elects)
     if findings:
         tile = program.program
         raise exc.CodeBroken(tile.kernel, [one.describe() for one in findings], file=tile.file)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from twill import exc
 from twill.tile.program import Loop, Op, TileProgram, Value, reads, walk
 from twill.tile.scalars import Scalars
-from twill.tile.uniformity import Uniformity, classify
+from twill.tile.uniformity import Uniformity, classify, written_bases
+from twill.tile.vocabulary import ELECTED, MMA
 
-WRITES = ("tile_store", "tile_reduce")
 PAGES = "indices made of the grid, loop counters, and what is loaded from a tensor that the kernel does not write"
 COUNTERS = "a number that is computed, or loaded, from the loop counter alone in the iteration that needs it"
 COUNTS = "a trip count that is an argument, a constexpr, or one number of a tensor that the kernel does not write"
@@ -21,7 +21,8 @@ COUNTS = "a trip count that is an argument, a constexpr, or one number of a tens
 def refuse_unemittable(program: TileProgram) -> None:
     """Raises UnsupportedInKernel for what depends on data where it must not."""
     uniformity = classify(program)
-    written = {op.access.base for op in program.ops() if op.access is not None and op.kind in WRITES}
+    written = written_bases(program)
+    _elected(program)
     for op in program.ops():
         if op.region is not None and (both := written & op.region.bases()):
             what = f"a `while` loop looks numbers up in `{min(both)}`, which the kernel writes"
@@ -35,6 +36,20 @@ def refuse_unemittable(program: TileProgram) -> None:
         if op.access is not None:
             _address(program, op, uniformity)
             _indices(program, op, uniformity)
+
+
+def _elected(program: TileProgram) -> None:
+    """What one thread does for all is done in one warp group, and seen by others through what it touches alone."""
+    ops = [op for op in program.ops() if op.kind == ELECTED]
+    product = next((op for op in program.ops() if op.kind in MMA), None)
+    if ops and product is not None:
+        what = "an atomic operation whose old value or order counts, in a kernel with tl.dot"
+        _refuse(program, ops[0].line, what, "the atomic operation, and what depends on it, in a kernel of its own")
+    touched = frozenset[str]().union(*(op.region.touched() for op in ops if op.region is not None))
+    for op in program.ops():
+        if op.kind == "tile_reduce" and op.access is not None and op.access.base in touched:
+            what = f"`{op.access.base}` is changed by atomic operations on tiles, whose order others can see in it"
+            _refuse(program, op.line, what, "a tensor of its own for what is read by tl.atomic_* on single numbers")
 
 
 def _bounds(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:

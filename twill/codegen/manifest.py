@@ -32,6 +32,7 @@ from twill.manifest.document import (
 )
 from twill.manifest.evaluate import Scalar, ScalarOperation, evaluable
 from twill.tile.program import POINTEE
+from twill.tile.vocabulary import ELECTED
 
 COUNTER = 4  # bytes that instances are counted in
 SCALARS = ("i32", "i64", "f32", "f64")  # what a kernel takes by value
@@ -191,6 +192,11 @@ def _promises(program: WarpProgram) -> Iterator[Promise]:
 def _accessed(program: WarpProgram, kind: str) -> tuple[str, ...]:
     """Arguments whose tensors are accessed so, in order; and what looked-up addresses point to (`x.pointee`)."""
     found = {op.access.base for op in program.program.ops() if op.kind == kind and op.access is not None}
+    regions = [op.region for op in program.program.ops() if op.kind == ELECTED and op.region is not None]
+    if kind == "tile_reduce":
+        found = found.union(*(region.written() for region in regions))
+    elif kind == "tile_load":
+        found = found.union(*(region.touched() for region in regions))
     return tuple(argument.name for argument in program.program.arguments if argument.name in found)
 
 

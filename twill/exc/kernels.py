@@ -88,8 +88,8 @@ class AtomicResultUsed(TwillError):
 
     def __init__(self, *, file: str, line: int) -> None:
         super().__init__(
-            "the old value that an atomic operation returns is used",
+            "the old values that an atomic operation on a tile returns are used",
             file=file,
             line=line,
-            hint="an atomic operation without a result; counting with atomics stays with Triton",
+            hint="atomic operations on one number at a time, whose old value may be used, or one without a result",
         )

@@ -29,7 +29,7 @@ from twill.tile.flat import UNIFORM, Flat, Step, flatten, merge
 from twill.tile.program import Loop, TileProgram
 from twill.tile.scalars import Scalars
 from twill.tile.uniformity import Uniformity, classify, stretches
-from twill.tile.vocabulary import ACCESS, MMA
+from twill.tile.vocabulary import ACCESS, ELECTED, MMA
 
 LETTERS = ("d", "e", "f", "g", "h", "p", "q", "r", "s", "t", "u", "v", "w", "x", "y", "z")
 
@@ -203,7 +203,7 @@ class _Builder:
         return chains(atoms, {i: frozenset(readers) for i, readers in uses.items()}, order, largest)
 
     def _atom(self, number: int, step: Step, escapes: bool) -> Atom:
-        if step.op.access or step.op.kind in MMA:
+        if step.op.access or step.op.kind in (*MMA, ELECTED):
             return Atom(number, "", 0, escapes)
         pipe = "transcendental" if is_transcendental(step, self.flat) else "arithmetic"
         return Atom(number, pipe, elements(step, self.flat), escapes)

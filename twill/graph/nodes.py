@@ -10,10 +10,11 @@ from twill.graph.dims import Classes
 from twill.graph.wiring import Wiring
 from twill.graph.work import chain_counts, is_free, moved_bytes
 from twill.tile.flat import Flat, Step
-from twill.tile.vocabulary import ACCESS, MMA, UNPACKED
+from twill.tile.vocabulary import ACCESS, ELECTED, MMA, UNPACKED
 
 KINDS: dict[str, NodeKind] = {
     "dot": "mma", "dot_scaled": "mma", "tile_load": "load", "tile_store": "store", "tile_reduce": "reduce_store",
+    ELECTED: "reduce_store",
 }  # fmt: skip
 MX_BLOCK = 32  # elements that have one scale of type e8m0 (OCP Microscaling Formats 1.0)
 TRANSPORTS: dict[str, Transport] = {"tma": "tma", "copy": "copy", "plain": "plain"}
@@ -44,6 +45,8 @@ class NodeMaker:
             return self._access(number, last)
         if last.op.kind in MMA:
             return self._product(number, last)
+        if last.op.kind == ELECTED:
+            return self._elected(number, last)
         return self._chain(number, [self.flat.steps[member] for member in members])
 
     def _access(self, number: int, step: Step) -> Node:
@@ -64,6 +67,24 @@ class NodeMaker:
             transport=TRANSPORTS[access.transport],
             transport_reason=access.transport_reason,
             tensor=access.base,
+        )
+
+    def _elected(self, number: int, step: Step) -> Node:
+        """What one thread does: costed as a number that is combined with one in memory."""
+        assert step.op.region is not None
+        first = next(step.op.region.atomics())
+        return Node(
+            id=number,
+            kind=kind_of(step),
+            name=step.op.name or str(first.attribute("base")),
+            line=step.op.line,
+            operations=(),
+            dims=(),
+            result=None,
+            bytes=moved_bytes((), str(first.attribute("element"))),
+            transport="plain",
+            transport_reason="one thread does it",
+            tensor=str(first.attribute("base")),
         )
 
     def _product(self, number: int, step: Step) -> Node:

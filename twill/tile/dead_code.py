@@ -9,7 +9,7 @@ from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Axis, Carry, Items, Loop, Op, TileProgram, Value, reads
 
 EFFECTS = frozenset({"store", "atomic_add", "descriptor_store", "descriptor_reduce", "tile_store", "tile_reduce",
-                     "visit"})  # fmt: skip
+                     "visit", "elected"})  # fmt: skip
 
 
 def compact(program: TileProgram) -> TileProgram:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from twill.tile.program import Carry, Loop, Op, TileProgram, TileType
 from twill.tile.uniformity import Uniformity, folded_operands, stretches
-from twill.tile.vocabulary import ELEMENTWISE
+from twill.tile.vocabulary import ELECTED, ELEMENTWISE
 
 SIGNED = frozenset({"add", "sub", "mul", "fma", "div", "max", "min", "compare", "exp", "exp2", "rsqrt", "sqrt", "sin"})
 UNIFORM = -1  # stands for a uniform scalar among a step's operands
@@ -96,7 +96,7 @@ class _Flattener:
             arguments = [self._share(carry.argument) for carry in carried]
             for op in ops:
                 order[op.id] = len(order)
-                if not op.results or any(self._is_data(result) for result in op.results):
+                if not op.results or op.kind == ELECTED or any(self._is_data(result) for result in op.results):
                     self._data(op)
             for carry, init, argument in zip(carried, inits, arguments, strict=True):
                 yielded, result = self._use(carry.yielded, {}, True), self._share(carry.result)
@@ -116,7 +116,7 @@ class _Flattener:
             self._use(o, memo if foldable else {}, not foldable and position not in folded)
             for position, o in enumerate(op.operands)
         )
-        results = tuple(self._share(result) for result in op.results)
+        results = tuple(self._share(result) for result in op.results if self._is_data(result))
         step = Step(op, operands, results, self.uniformity.home[op.id], False, guarded=self.guarding)
         if op.kind == "update":
             self.guarding = True

@@ -12,7 +12,9 @@ Grammar::
                       and the arguments are what is yielded; where it does not, what is passed are the results)
     Op           ::= a scalar operation | look_up index [mask] | scalar_loop operand* region
 
-Parameters stand for the operands of the operation, in order. look_up: attributes base, element, pad.
+Parameters stand for the operands of the operation, in order. look_up: attributes base, element, pad. Of an operation
+`elected` there are atomic operations among them (`ATOMIC` of `twill.tile.vocabulary`), and it may run once: no
+argument, and a condition that does not hold.
 """
 
 from __future__ import annotations
@@ -22,12 +24,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from twill.tile.program import Op
+from twill.tile.vocabulary import ATOMIC
 
 MOST_TURNS = 1 << 16  # at sizes that a check makes up
 
 
 class Endless(Exception):  # noqa: N818, a kernel may not end at sizes that are made up
     """A loop over scalars makes more turns than anything that is checked should."""
+
+
+def _nothing() -> None:
+    """Where nobody asks."""
 
 
 Attribute = int | float | str | tuple[int, ...]
@@ -53,6 +60,24 @@ class ScalarRegion:
         found = {str(op.attribute("base")) for op in self.ops() if op.kind == "look_up"}
         return frozenset(found)
 
+    def atomics(self) -> Iterator[Op]:
+        """The operations that touch memory as it is now (`ATOMIC`)."""
+        return (op for op in self.ops() if op.kind == ATOMIC)
+
+    def touched(self) -> frozenset[str]:
+        """The tensors that atomic operations touch."""
+        return frozenset(str(op.attribute("base")) for op in self.atomics())
+
+    def written(self) -> frozenset[str]:
+        """Those that they may change."""
+        return frozenset(str(op.attribute("base")) for op in self.atomics() if op.attribute("combine") != "load")
+
+    def repeats(self) -> bool:
+        """Whether it has a loop: it may wait for what others do."""
+        return bool(self.yielded or self.body or any(op.region is not None for op in self.ops())) or not (
+            self.condition in self.parameters and not self.inits
+        )
+
     def ops(self) -> Iterator[Op]:
         """Every operation, those of loops in it included."""
         for op in (*self.before, *self.body):
@@ -65,16 +90,18 @@ class ScalarRegion:
         return dict(self.types)
 
     def run(
-        self, operands: Sequence[Any], step: Callable[[Op, list[Any], Mapping[int, str]], Sequence[Any]]
-    ) -> tuple[Any, ...]:
-        """The results for these operands. step: the results of an operation that has no region of its own."""
+        self, operands: Sequence[Any], step: Callable[[Op, list[Any], Mapping[int, str]], Sequence[Any]],
+        again: Callable[[], None] = _nothing,
+    ) -> tuple[Any, ...]:  # fmt: skip
+        """The results for these operands. step: the results of an operation that has no region of its own. again: is
+        called wherever a loop's condition holds."""
         elements = self.elements()
         values = dict(zip(self.parameters, operands, strict=True))
 
         def block(ops: Sequence[Op]) -> None:
             for op in ops:
                 given = [values[operand] for operand in op.operands]
-                made = op.region.run(given, step) if op.region is not None else step(op, given, elements)
+                made = op.region.run(given, step, again) if op.region is not None else step(op, given, elements)
                 values.update(zip(op.results, made, strict=True))
 
         current = [values[init] for init in self.inits]
@@ -84,6 +111,7 @@ class ScalarRegion:
             passed = tuple(values[value] for value in self.passed)
             if not values[self.condition]:
                 return passed
+            again()
             values.update(zip(self.inside, passed, strict=True))
             block(self.body)
             current = [values[value] for value in self.yielded]

@@ -2,14 +2,16 @@
 
 - *lookup*: a load from a tensor that the kernel does not write, of one number, or of a tile of integers that an address
   or the mask of a load is made of. Whoever needs it loads it for itself.
-- *uniform*: a scalar computed from arguments, grid indices, induction variables, constants and lookups.
+- *uniform*: a scalar computed from arguments, grid indices, induction variables, constants and lookups; and what one
+  thread found out for all by atomic operations (`elected`), behind that.
 - *pure*: a tile computed from uniform scalars, ranges, constants and lookups alone, so that every place
   that uses it can compute its own copy. A carried tile is pure if each iteration adds a
   loop-invariant pure tile to it (`offs_n += BLOCK_N`).
 - *index*: a pure integer tile all of whose tile operands are index tiles: masks and offsets. It
   is folded into the chain that uses it.
 - *home*: the stretch of the kernel that an operation belongs to once loop-invariant computations
-  have left their loop. Stretch 2i is the straight-line code before loop i, stretch 2i + 1 is loop i.
+  have left their loop. Stretch 2i is the straight-line code before loop i, stretch 2i + 1 is loop i. An operation
+  `elected` has a stretch of its own as a loop has, so that no access of memory comes past it.
 """
 
 from __future__ import annotations
@@ -19,11 +21,22 @@ from dataclasses import dataclass
 
 from twill.exc import NestedLoop, UnsupportedOperation
 from twill.tile.program import Carry, Loop, Op, TileProgram, reads, walk
-from twill.tile.vocabulary import ACCESS, ELEMENTWISE, MMA, REARRANGE, REDUCE, SCALAR_LOOP, SCAN, SOURCES, VIEWS
+from twill.tile.vocabulary import (
+    ACCESS,
+    ELECTED,
+    ELEMENTWISE,
+    MMA,
+    REARRANGE,
+    REDUCE,
+    SCALAR_LOOP,
+    SCAN,
+    SOURCES,
+    VIEWS,
+)
 
 PURE_KINDS = frozenset({*SOURCES, *VIEWS, *ELEMENTWISE, SCALAR_LOOP})
 MOVABLE_KINDS = frozenset({*PURE_KINDS, *REDUCE, *REARRANGE, *SCAN, *MMA})
-KNOWN_KINDS = MOVABLE_KINDS | frozenset(ACCESS)
+KNOWN_KINDS = MOVABLE_KINDS | frozenset((*ACCESS, ELECTED))
 
 
 @dataclass(frozen=True)
@@ -43,14 +56,18 @@ class Uniformity:
 
 
 def stretches(program: TileProgram) -> Iterator[tuple[int, Loop | None, tuple[Op, ...]]]:
-    """(number, loop, operations) of every stretch: straight, loop, straight, ..., straight."""
+    """(number, loop, operations) of every stretch: straight, loop, straight, ..., straight; an operation `elected`
+    stands in the place of a loop."""
     number, straight = 0, []
     for item in program.body:
-        if isinstance(item, Op):
+        if isinstance(item, Op) and item.kind != ELECTED:
             straight.append(item)
             continue
         yield number, None, tuple(straight)
-        yield number + 1, item, _body(item, program.file)
+        if isinstance(item, Op):
+            yield number + 1, None, (item,)
+        else:
+            yield number + 1, item, _body(item, program.file)
         number, straight = number + 2, []
     yield number, None, tuple(straight)
 
@@ -106,7 +123,7 @@ def _home(op: Op, number: int, loop: Loop | None, born: dict[int, int]) -> int:
 
 def lookups(program: TileProgram) -> frozenset[int]:
     """What is loaded by lookups, as long as their own addresses are made of lookups and what is known anyway."""
-    written = {op.access.base for op in program.ops() if op.access is not None and op.kind != "tile_load"}
+    written = written_bases(program)
     in_loops = {op.id for item in program.body if isinstance(item, Loop) for op in walk(item.body)}
     wanted: set[int] = set()
     found: set[int] = set()
@@ -123,6 +140,12 @@ def lookups(program: TileProgram) -> frozenset[int]:
     return frozenset(found)
 
 
+def written_bases(program: TileProgram) -> frozenset[str]:
+    """The arguments that a program stores to, combines something with, or changes by atomic operations."""
+    stored = {op.access.base for op in program.ops() if op.access is not None and op.kind != "tile_load"}
+    return frozenset(stored).union(*(op.region.written() for op in program.ops() if op.region is not None))
+
+
 def folded_operands(op: Op, in_loop: bool) -> tuple[int, ...]:
     """The positions of the operands that an access computes for itself: its indices, and with them, or in a loop for a
     load, its mask."""
@@ -132,6 +155,8 @@ def folded_operands(op: Op, in_loop: bool) -> tuple[int, ...]:
 
 def _grow(program: TileProgram, op: Op, uniform: set[int], pure: set[int], looked: frozenset[int]) -> None:
     """Adds the results of an operation to the sets that its operands put them in."""
+    if op.kind == ELECTED:
+        uniform.update(op.results)
     if op.kind not in PURE_KINDS and not looked.intersection(op.results):
         return
     if any(o not in uniform and o not in pure for o in reads(op)):

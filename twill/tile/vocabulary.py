@@ -83,6 +83,14 @@ MMA = ("dot", "dot_scaled")
 SCALAR_LOOP = "scalar_loop"
 # operand... -> scalar...; a loop over scalars with its region (`twill.tile.scalar_region`), in which stand operations
 # look_up: index [mask]; attributes base, element, pad. A number from a tensor that the kernel does not write.
+ELECTED = "elected"
+# operand... -> scalar...; what one thread does for the whole program instance, with its region: scalars with atomic
+# operations among them, in a loop (a lock that is waited for) or once. Every access of memory in front of it is over
+# before it begins, and none behind it begins before it is over.
+ATOMIC = "atomic"
+# in the region of one: index value... [mask] -> old; attributes base, element, combine (add max min and or xor xchg,
+# cas: the number that is compared and the one that replaces it, load: no value, store), signed (1), order ("relaxed"
+# "acquire" "release" "acq_rel"). Where the mask does not hold nothing is touched, and the old value is 0.
 
 RAW_ACCESS = (
     "load",  # pointer [mask [other]]; elements that the mask leaves out are other, or anything

@@ -15,7 +15,7 @@ from twill import exc
 from twill.codegen.verify.abstract.coverage import three
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launches, most_iterations, runs_loops
 from twill.codegen.verify.abstract.results import compare
-from twill.codegen.verify.abstract_machine import alone, defined, in_range
+from twill.codegen.verify.abstract_machine import alone, defined, in_range, order_of
 from twill.codegen.verify.drift import drifting
 from twill.codegen.verify.ptx import run as ptx
 from twill.codegen.verify.ptx.findings import PtxFinding
@@ -30,6 +30,7 @@ from twill.runtime.tensor import TensorView
 from twill.runtime.tensor_map import TYPES
 from twill.tile.interpret.arithmetic import HELD, Array
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.sequential import has_elected
 from twill.tile.program import POINTEE
 
 if TYPE_CHECKING:
@@ -61,10 +62,10 @@ class Execution:
 
 def execute(
     text: str, manifest: Manifest, launch: CheckedLaunch, elements: Mapping[str, str], ctas: int = 2,
-    answers: tuple[int, ...] = (),
+    answers: tuple[int, ...] = (), together: bool = False,
 ) -> Execution:  # fmt: skip
     """The PTX `text` of a kernel, launched. elements: of the tensors, by name. ctas: at most. answers: to CTAs that ask
-    for the place of another one (`PtxLaunch`).
+    for the place of another one, together: whether CTAs may wait for one another (`PtxLaunch`).
 
     Errors: MalformedPtx, UnsupportedPtx, and what a launch refuses (WrongArgument, MisalignedTensor, BadBox).
     """
@@ -88,6 +89,7 @@ def execute(
             shared=manifest.shared,
             cluster=manifest.cluster,
             answers=answers,
+            together=together,
         ),
     )
     left = result.tensors.get(WORKSPACE)
@@ -205,8 +207,9 @@ def verified(
     elements = {
         given.name: given.type.element.partition(":")[2] for given in tile.arguments if given.name in launch.arrays
     }
-    launch, against = in_range(program, launch)
-    found = execute(text, manifest, launch, elements, ctas, answers)
+    many = count(manifest, three(launch.grid), ctas)
+    launch, against = in_range(program, launch, order_of(program, launch, many) if has_elected(tile) else None)
+    found = execute(text, manifest, launch, elements, ctas, answers, has_elected(tile))
     wrong = (*compare(tile, launch, found.arrays, against), *drifting(tile, launch, found.arrays, against.expected))
     different = tuple(violation.describe() for violation in wrong)
     return replace(found, differences=(*found.differences, *different))
@@ -230,7 +233,7 @@ def checked(emission: Emission, problem: ProblemTable | None = None) -> Executio
     made = small(emission.program, TRIED, problem)
     for launch in [one for one in made if launchable(emission.manifest, one)] or made[:1]:
         for one in (launch, alone(launch)) if launch.derived else (launch,):
-            found = verified(emission.build.ptx, emission.manifest, emission.program, one)
+            found = verified(emission.build.ptx, emission.manifest, emission.program, one, _ctas(emission, one))
             if not found.said() or defined(emission.program.program, one):
                 return _right(emission, found)
     tile = emission.program.program
@@ -241,13 +244,18 @@ def checked(emission: Emission, problem: ProblemTable | None = None) -> Executio
     )
 
 
+def _ctas(emission: Emission, launch: CheckedLaunch) -> int:
+    """CTAs that an execution has: one for each program instance where they may wait for one another."""
+    return math.prod(launch.grid) if has_elected(emission.program.program) else 2
+
+
 def checked_with_awkward_data(emission: Emission, problem: ProblemTable | None = None) -> tuple[Execution, ...]:
     """The same, and for the one with NaN, infinities and the like, if the kernel tells such numbers apart."""
     first = checked(emission, problem)
     awkward = (one for one in launches(emission.program, problem) if one.data == "awkward")
     further = () if first.launch.data == "awkward" else tuple(islice(awkward, 1))
     done = [
-        verified(emission.build.ptx, emission.manifest, emission.program, one)
+        verified(emission.build.ptx, emission.manifest, emission.program, one, _ctas(emission, one))
         for one in further
         if launchable(emission.manifest, one)
     ]

@@ -99,6 +99,11 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.Consumed(10, behind=True),
     aref.Copy(0, 5, (0, 64)),
     aref.SumParts(0, 0, ProgramId(0), ProgramId(1), NumPrograms(1), 0, 2),
+    aref.Elect(2, ("old",), (Local("was"),), 0, (
+        aref.Atomic("was", "N", Number(7, "i64"), (Number(0), Number(1)), "cas", "i32", "acq_rel"),
+        aref.Atomic("now", "N", Number(7, "i64"), (), "load", "i32", "relaxed", less(Local("was"), Number(1))),
+    )),
+    aref.Elect(2),
 )  # fmt: skip
 
 TILE_PROGRAM = TileProgram("all", "bf16", "all.py", (Argument("N", 3, TileType((), "i32"), 1),), (), ())
@@ -221,6 +226,10 @@ group 0 consumer: 128 threads, 240 registers
     consumed x_read behind MMAs
     %acc#5 = %acc#0[:, 0:64]
     %acc#0 = sum of parts %acc#0, program_id(1) of num_programs(1) in program_id(0) through x with scratch
+    elect with scratch, old = was through x
+      atomic cas acq_rel i32 N[7:i64] by 0, 1 as was
+      atomic load relaxed i32 N[7:i64] where (was < 1) as now
+    elect with scratch
   finish
     bulk wait 0 pending
 """

@@ -187,8 +187,8 @@ def test_an_address_that_changes_by_another_amount_in_every_iteration_is_refused
 
 
 def test_reading_what_an_atomic_addition_returns_is_refused(kernel_file: Callable[..., str]) -> None:
-    with pytest.raises(AtomicResultUsed, match=r"kernel.py:5: the old value"):
-        resolved_source(kernel_file, "old = tl.atomic_add(IDX, 1)\ntl.store(Y + old, 1.0)")
+    with pytest.raises(AtomicResultUsed, match=r"kernel.py:5: the old values"):
+        resolved_source(kernel_file, "old = tl.atomic_add(IDX + tl.arange(0, 16), 1)\ntl.store(Y + old, 1.0)")
 
 
 ROWS = "i = tl.arange(0, 64)\nj = tl.arange(0, 32)\n"

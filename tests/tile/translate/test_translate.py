@@ -318,12 +318,8 @@ def test_unrolled_loops_have_simple_bounds(kernel_file: Callable[..., str]) -> N
 
 REFUSED = [
     (
-        ("while tl.atomic_add(out, 1) > 3:", "    n = n // 2", "tl.store(out, n)"),
-        DataDependentControlFlow, 6, "`while` loop that waits for what an atomic", "a second kernel",
-    ),
-    (
-        ("while tl.atomic_cas(out + 7, 0.0, 1.0) == 1.0:", "    pass", LOAD, STORE, "tl.atomic_xchg(out + 7, 0.0)"),
-        DataDependentControlFlow, 6, "as for a lock", "tl.atomic_add",
+        (LOAD, "while tl.atomic_cas(out + 7, 0.0, 1.0) == 1.0:", "    x = tl.load(out + offs)", STORE),
+        DataDependentControlFlow, 7, "as for a lock", "in front of the tiles",
     ),
     (
         ("while n > 0:", "    tl.store(out, n)", "    n = tl.sum(tl.load(out + tl.arange(0, B)).to(tl.int32), 0)"),
@@ -340,8 +336,12 @@ REFUSED = [
         UnsupportedOperation, 7, "control flow", "tl.where",
     ),
     (("tl.device_print('n', n)", "tl.store(out, n)"), UnsupportedOperation, 6, "tl.device_print", "leave"),
-    (("x = tl.atomic_xchg(out, 1.0)", "tl.store(out, x)"), AtomicResultUsed, 6, "old value", "without a result"),
-    (("tl.atomic_cas(out, 1.0, 2.0)",), UnsupportedOperation, 6, "tl.atomic_cas", "tl.atomic_add"),
+    ((LOAD, "x = tl.atomic_xchg(out + offs, x)", STORE), AtomicResultUsed, 7, "old value", "one number at a time"),
+    ((LOAD, "tl.atomic_cas(out + offs, x, x)"), AtomicResultUsed, 7, "old value", "one number at a time"),
+    (("x = tl.atomic_add(out, 1.0, scope='sys')", "tl.store(out, x)"),
+     UnsupportedOperation, 6, "scope of the system", "gpu"),
+    ((LOAD, "for i in range(n):", "    x += tl.atomic_add(out, 1.0)", STORE),
+     UnsupportedOperation, 8, "in every iteration of a loop", "in front of the loop"),
     ((LOAD, "tl.atomic_add(out + offs, x, sem='release')"), UnsupportedOperation, 7, "release order", "relaxed"),
     ((LOAD, "tl.atomic_add(out + offs, x, sem='acquire')"), UnsupportedOperation, 7, "acquire or", "relaxed"),
     ((LOAD, "tl.atomic_add(out + offs, x, scope='sys')"), UnsupportedOperation, 7, "scope of the system", "gpu"),

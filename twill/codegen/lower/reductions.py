@@ -43,7 +43,7 @@ def reduce(scope: LoweringScope, number: int, step: Step) -> None:
         values = max(1, math.prod(shape_of(natural)))
         element = scope.registers.fragment(operand).element
         word = "i32" if element.startswith("i") else "f32"
-        scratch = _scratch(scope, (scope.tiles.target.warps * values,), word)
+        scratch = scratch_of(scope, (scope.tiles.target.warps * values,), word)
         barrier = scope.tools.memory.barrier(f"group {scope.tools.own}", (scope.tools.own,)).id
     combine = str(step.op.attribute("combine"))
     said = tuple((name, value) for name, value in step.op.attributes if name not in ("axis", "combine"))
@@ -64,7 +64,7 @@ def scan(scope: LoweringScope, number: int, step: Step) -> None:
     if held.element == "i1":
         scope.refuse(step, "a scan of truth values is not emitted", "a scan of tl.int32")
     words = math.prod(scope.tiles.core(cell)) * max(1, BITS[held.element] // 32)
-    scratch = _scratch(scope, (words,), "i32" if held.element.startswith("i") else "f32")
+    scratch = scratch_of(scope, (words,), "i32" if held.element.startswith("i") else "f32")
     barrier = scope.tools.memory.barrier(f"group {scope.tools.own}", (scope.tools.own,)).id
     combine, reverse = str(step.op.attribute("combine")), bool(step.op.attribute("reverse"))
     said = tuple((n, value) for n, value in step.op.attributes if n not in ("axis", "combine", "reverse"))
@@ -90,7 +90,7 @@ def rearrange(scope: LoweringScope, number: int, step: Step) -> None:
         return
     element = scope.registers.fragment(result).element
     room = sum(math.prod(shape_of(scope.layout_of(operand))) for operand in operands) * max(8, BITS[element]) // 8
-    scratch = _scratch(scope, (-(-room // 4),), "i32" if element.startswith("i") else "f32")
+    scratch = scratch_of(scope, (-(-room // 4),), "i32" if element.startswith("i") else "f32")
     barrier = scope.tools.memory.barrier(f"group {scope.tools.own}", (scope.tools.own,)).id
     made = Rearrange(operands, result, first, extents, steps, scratch, barrier, line=step.op.line)
     if gathers:
@@ -136,12 +136,12 @@ def sum_parts(scope: LoweringScope, number: int, step: Step) -> None:
     blocks = scope.tiles.split if scope.block >= 0 else 1
     slot = add(multiply(slot, Number(blocks)), Number(max(scope.block, 0)))
     of = ProgramId(axis), NumPrograms(axis)
-    scratch = _scratch(scope, (scope.tiles.target.warps,), "i32")
+    scratch = scratch_of(scope, (scope.tiles.target.warps,), "i32")
     barrier = scope.tools.memory.barrier(f"group {scope.tools.own}", (scope.tools.own,)).id
     scope.made.append(SumParts(operand, result, slot, *of, scratch, barrier, line=step.op.line))
 
 
-def _scratch(scope: LoweringScope, shape: tuple[int, ...], element: str) -> int:
+def scratch_of(scope: LoweringScope, shape: tuple[int, ...], element: str) -> int:
     """The group's buffer for reductions across warps; two in turn if they are small, so that one may be written
     while slow threads still read the other (`twill.codegen.passes.exchanges`)."""
     scope.tools.exchanges.append(shape[0])

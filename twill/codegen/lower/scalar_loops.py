@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from twill.codegen.warp.expression import Apply, Expr, Local, Lookup, Number, NumPrograms, ProgramId
-from twill.codegen.warp.program import Let, ScalarLoop, Stmt
+from twill.codegen.warp.program import Atomic, Let, ScalarLoop, Stmt
+from twill.tile.interpret.atomics import values_of
 from twill.tile.program import Op
 from twill.tile.scalar_region import ScalarRegion
+from twill.tile.vocabulary import ATOMIC, combining
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,8 @@ def lowered_region(op: Op, operands: Sequence[Expr], fresh: Callable[[str], str]
     first = [known[init] for init in region.inits]
     stmts = [*_before(region, first, known, fresh)]
     passed = tuple(known[value] for value in region.passed)
+    if known[region.condition] == Number(0, "i1") and not region.yielded:
+        return LoweredLoop(tuple(stmts), passed)  # it runs once
     name = op.name.split(".")[0] or "s"
     names = [fresh(name) for _ in passed]
     go = fresh("more")
@@ -62,6 +66,11 @@ def _ops(
             yield from inner.stmts
             continue
         value, attributes = op.results[0], dict(op.attributes)
+        if op.kind == ATOMIC:
+            name = fresh(op.name.split(".")[0] or "old")
+            known[value] = Local(name, elements[value])
+            yield _atomic(op, operands, name)
+            continue
         made = _expression(op, operands, elements[value])
         if isinstance(made, Number | ProgramId | NumPrograms):
             known[value] = made
@@ -69,6 +78,14 @@ def _ops(
         name = fresh(str(attributes.get("name", "")) or op.name.split(".")[0] or "s")
         known[value] = Local(name, elements[value])
         yield Let(name, made, line=op.line)
+
+
+def _atomic(op: Op, operands: Sequence[Expr], name: str) -> Atomic:
+    said = dict(op.attributes)
+    count = 1 + values_of(str(said["combine"]))
+    mask = operands[count] if len(operands) > count else None
+    words = (combining(said), str(said["element"]), str(said["order"]))
+    return Atomic(name, str(said["base"]), operands[0], tuple(operands[1:count]), *words, mask, line=op.line)
 
 
 def _expression(op: Op, operands: Sequence[Expr], element: str) -> Expr:

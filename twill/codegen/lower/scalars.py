@@ -27,6 +27,7 @@ from twill.codegen.warp.program import LAST_PART, Let, Stmt
 from twill.graph.build import Wired
 from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Carry, Loop, Op, walk
+from twill.tile.vocabulary import ELECTED
 
 
 @dataclass(frozen=True)
@@ -96,9 +97,11 @@ class ScalarTable:
         leaf = self.leaf(op)
         if leaf is not None:
             return leaf
+        if op.kind == ELECTED:
+            return self.elected(value, op)
         if op.region is not None:
             return self.found(value, op, at)
-        if at.loop is None or not self.varies(value, at.loop):
+        if (at.loop is None or not self.varies(value, at.loop)) and not self.is_elected(value):
             return self.let(value, op)
         return self.apply(op, value, at)
 
@@ -144,6 +147,22 @@ class ScalarTable:
             self.left.update(zip(op.results, made.results, strict=True))
             self.loops[op.results[0]] = made.stmts
         return self.left[value]
+
+    def elected(self, value: int, op: Op) -> Expr:
+        """What one thread finds out for all: by name, which is defined where it does so."""
+        if value not in self.left:
+            for result in op.results:
+                name = self.fresh(op.name.split(".")[0] or "found")
+                self.left[result] = Local(name, self.program.type_of(result).element)
+        return self.left[value]
+
+    def is_elected(self, value: int) -> bool:
+        """Whether a scalar is made of what one thread finds out: it is not known at the start of an instance."""
+        makers = self.wired.uniformity.makers
+        return any(
+            maker is not None and maker.kind == ELECTED
+            for maker in (makers.get(one) for one in self.wired.scalars.reach(value))
+        )
 
     def fresh(self, wish: str) -> str:
         """A name that the group does not use yet."""

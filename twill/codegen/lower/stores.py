@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from twill.codegen.lower.elected import elect
 from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.staging import hosts, panel_columns, panels
 from twill.codegen.lower.task import Task
@@ -27,7 +28,7 @@ from twill.codegen.warp.program import (
     TmaStore,
 )
 from twill.tile.flat import UNIFORM, Step
-from twill.tile.vocabulary import combining
+from twill.tile.vocabulary import ELECTED, combining
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,9 @@ class Stores:
     def store(self, task: Task, scope: LoweringScope) -> None:
         """A store or reduction of a tile; appends to the scope."""
         step = scope.flat.steps[task.steps[-1]]
+        if step.op.kind == ELECTED:
+            elect(step, scope)
+            return
         assert step.op.access is not None
         combine = combining(dict(step.op.attributes)) if step.op.kind == "tile_reduce" else ""
         across = self.across(step, scope)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from twill.codegen.passes.paths import PathAnalysis
 from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.program import (
+    Elect,
     Rearrange,
     Reduce,
     Scan,
@@ -51,6 +52,8 @@ class ScratchAnalysis(PathAnalysis[int]):
                 if scratch in before:
                     self.needing.add(id(stmt))
                 return frozenset([scratch])
+            case Elect(scratch=scratch):
+                return frozenset() if scratch is None else frozenset([scratch])
             case SumParts(scratch=scratch):
                 return frozenset([scratch])  # it waits itself before it writes
         return before

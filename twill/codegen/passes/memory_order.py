@@ -22,6 +22,7 @@ from twill.codegen.warp.layout import Layout, Uniform
 from twill.codegen.warp.program import (
     BulkCommit,
     BulkWait,
+    Elect,
     LoadGlobal,
     ProxyFence,
     Rearrange,
@@ -158,7 +159,7 @@ class OrderAnalysis(PathAnalysis[Touch]):
     def simple(self, stmt: Stmt, before: Pending) -> Pending:
         """Behind a statement without blocks."""
         match stmt:
-            case Sync() | Scan() | SumParts():
+            case Sync() | Scan() | SumParts() | Elect():
                 return _together(before)
             case Reduce() | Rearrange():
                 return before if stmt.barrier is None else _together(before)

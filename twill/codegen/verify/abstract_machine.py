@@ -30,6 +30,7 @@ from twill.codegen.verify.abstract.memory import GlobalTensors
 from twill.codegen.verify.abstract.remembered import Remembered, launch_key
 from twill.codegen.verify.abstract.results import Reference, compare
 from twill.codegen.verify.abstract.rounding import narrowed_for_mmas, run_shaken
+from twill.codegen.verify.abstract.scheduling import InstanceOrder, LaunchedCta
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract.violation import RULES, Findings, Violation
 from twill.codegen.warp.program import Stmt, WarpProgram
@@ -39,9 +40,12 @@ from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conflicts import conflicts
 from twill.tile.interpret.partial_sums import Foreseen, Parts
+from twill.tile.interpret.sequential import Order, has_elected
 from twill.tile.interpret.sequential import run as run_sequentially
+from twill.tile.interpret.together import POLLS
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.precision import INSTEAD, changed_mmas
+from twill.tile.scalar_region import Endless
 
 __all__ = ["RULES", "CheckedLaunch", "Trace", "Trial", "Violation", "run", "trials", "verify"]
 
@@ -75,24 +79,33 @@ def run(
     watch: Callable[[Actor, Stmt], None] | None = None,
     way: Way = "in turn",
     foreseen: Foreseen | None = None,
+    preempt: bool = False,
 ) -> Trace:
     """The launch on that many persistent CTAs (or clusters), one after the other, on copies of the launch's arrays.
 
     enough: violations after which it ends. watch: is told of every statement before it is executed. way: in which
     instances that CTAs fetch are dealt to them. foreseen: the parts of another run, with which other instances are the
-    last to come to each sum.
+    last to come to each sum. preempt: of a program with Elect, whose CTAs run together, one at a time
+    (`twill.tile.interpret.together`): they give way behind each.
     """
     findings = Findings()
     arrays = {name: array.copy() for name, array in launch.arrays.items()}
     rows, columns, layers = (*launch.grid, 1, 1, 1)[:3]
     grid = (rows, columns, layers)
     dynamic, steps, tensors = program.instance_ring is not None, 0, GlobalTensors.of(arrays, program.program, foreseen)
+    together: list[CtaState] = []
     for number, places in enumerate(assignments(math.prod(grid), ctas, way)):
         if dynamic and not places:
             continue  # no more CTAs are launched than there are instances
         machines = cluster_of(program, launch.scalars, grid, tensors, findings, places, (number, ctas), watch)
+        if has_elected(program.program):
+            together += [replace(machine, preempt=preempt) for machine in machines]
+            continue
         with np.errstate(all="ignore"):  # infinities are values like others
             steps += _run_cluster(machines, enough)
+    if together:
+        with np.errstate(all="ignore"):
+            steps += _run_cluster(together, enough)
     for text in tensors.sums.left():
         findings.add("parts", text)
     return Trace(arrays, findings.all(), steps, tensors.sums.came)
@@ -104,19 +117,24 @@ def _run_cluster(machines: Sequence[CtaState], enough: int) -> int:
     actors = [Actor(cta, group) for cta in machines for group in cta.program.groups]
     running = {actor: control.run(actor) for actor in actors}
     waiting: dict[Actor, Waiting | None] = dict.fromkeys(actors)
-    moving = machine
+    moving, polls = machine, 0
     try:
         while running and len(machine.findings.found) < enough:
             moved = False
             for actor, steps in list(running.items()):
                 wait = waiting[actor]
-                if wait is not None and not wait.ready():
+                ready = wait is None or wait.ready()
+                if not ready and not (polls and wait is not None and wait.polls):
                     continue
-                moved, moving = True, actor.machine
+                moving = actor.machine
                 waiting[actor] = next(steps, None)
                 if waiting[actor] is None:
                     del running[actor]
-            if not moved:
+                moved = moved or ready or waiting[actor] is None
+            polls = 0 if moved else polls + 1
+            waits = [wait for wait in waiting.values() if wait is not None]
+            asks = polls <= POLLS and any(wait.polls for wait in waits)  # a loop may wait for memory for so long only
+            if not moved and not asks and not any(wait.ready() for wait in waits):
                 _deadlock(machine, {actor: wait for actor, wait in waiting.items() if wait is not None})
                 break
         else:
@@ -240,10 +258,12 @@ def _trials(tile: TileProgram, given: Sequence[CheckedLaunch], over: Over) -> li
     return made
 
 
-def in_range(program: WarpProgram, launch: CheckedLaunch) -> tuple[CheckedLaunch, Reference]:
-    """The launch and its reference; with floats about 1 if its own overflow on the way to the results, where whether a
-    sum is infinite or no number depends on the order of its terms."""
-    return _in_range(launch, lambda one: reference(program, one))
+def in_range(
+    program: WarpProgram, launch: CheckedLaunch, order: Order | None = None
+) -> tuple[CheckedLaunch, Reference]:
+    """The launch and its reference, in some order of its instances; with floats about 1 if its own overflow on the way
+    to the results, where whether a sum is infinite or no number depends on the order of its terms."""
+    return _in_range(launch, lambda one: reference(program, one, order))
 
 
 def _in_range(launch: CheckedLaunch, refer: Callable[[CheckedLaunch], Reference]) -> tuple[CheckedLaunch, Reference]:
@@ -254,11 +274,21 @@ def _in_range(launch: CheckedLaunch, refer: Callable[[CheckedLaunch], Reference]
     return launch, found
 
 
-def reference(program: WarpProgram, launch: CheckedLaunch) -> Reference:
-    """What machine code leaves of a launch of the program as it was written, and how far roundings may move that."""
+def reference(program: WarpProgram, launch: CheckedLaunch, order: Order | None = None) -> Reference:
+    """What machine code leaves of a launch of the program as it was written, and how far roundings may move that.
+    order: of its instances, where it counts."""
     written = program.program.original or program.program
     parts, cut = precisions(program.program), read_as_tf32(program.program)
-    return _reference(written, launch, narrowed_for_mmas(written), parts, cut)
+    return _reference(written, launch, narrowed_for_mmas(written), parts, cut, order)
+
+
+def order_of(program: WarpProgram, launch: CheckedLaunch, ctas: int, preempt: bool = False) -> Order:
+    """The program instances that each CTA has, in its order."""
+    rows, columns, layers = (*launch.grid, 1, 1, 1)[:3]
+    every = InstanceOrder.of(program)
+    numbers = [LaunchedCta(number, ctas) for number in range(ctas)]
+    mine = (every.instances((rows, columns, layers), launch.scalars, cta) for cta in numbers)
+    return Order(tuple(tuple(index for index, _ in one) for one in mine), preempt)
 
 
 def read_as_tf32(program: TileProgram) -> frozenset[int]:
@@ -280,30 +310,32 @@ def _reference(
     narrowed: frozenset[int],
     in_parts: Mapping[int, str] = MappingProxyType({}),
     cut: frozenset[int] = frozenset(),
+    order: Order | None = None,
 ) -> Reference:
-    """What a launch of a tile program leaves, and what its shaken run does."""
-    key = launch_key(launch)
+    """What a launch of a tile program leaves, and what its shaken run does. order: of its instances, if it counts."""
+    key = launch_key(launch) if order is None else (launch_key(launch), order)
 
     def shaken() -> Mapping[str, Array]:
         arrays = {name: array.copy() for name, array in launch.arrays.items()}
-        run_shaken(tile, launch.grid, arrays, launch.scalars, narrowed, in_parts, cut)
+        run_shaken(tile, launch.grid, arrays, launch.scalars, narrowed, in_parts, cut, order)
         return arrays
 
     parts = tuple(sorted(in_parts.items()))
-    return Reference(_left(tile, launch, key, cut), _remembered((tile, key, narrowed, parts, cut), shaken))
+    return Reference(_left(tile, launch, key, cut, order), _remembered((tile, key, narrowed, parts, cut), shaken))
 
 
 _remembered = Remembered()
 
 
 def _left(
-    tile: TileProgram, launch: CheckedLaunch, key: Hashable, cut: frozenset[int] = frozenset()
-) -> Mapping[str, Array]:
+    tile: TileProgram, launch: CheckedLaunch, key: Hashable, cut: frozenset[int] = frozenset(),
+    order: Order | None = None,
+) -> Mapping[str, Array]:  # fmt: skip
     """The tensors as a sequential run of a launch leaves them."""
 
     def left() -> Mapping[str, Array]:
         arrays = {name: array.copy() for name, array in launch.arrays.items()}
-        run_sequentially(tile, launch.grid, arrays, launch.scalars, cut)
+        run_sequentially(tile, launch.grid, arrays, launch.scalars, cut, order)
         return arrays
 
     return _remembered((tile, key, cut), left)
@@ -353,7 +385,10 @@ def verify(
     given = given or trials(program, problem, over=over)
     for number, trial in enumerate(given):
         _refuse_late(program.program, over)
-        _found_by(found, program, trial, trial.launch.ctas, "in turn", enough, number % SLOT_BITS)
+        if has_elected(program.program):
+            _found_in_any_order(found, program, trial, enough)
+        else:
+            _found_by(found, program, trial, trial.launch.ctas, "in turn", enough, number % SLOT_BITS)
         if len(found) >= enough:
             return tuple(found)
     if program.instance_ring is not None:
@@ -369,6 +404,24 @@ def _refuse_late(tile: TileProgram, over: Over) -> None:
     """A program that was not run at every launch is not known to be right."""
     if over():
         raise BudgetExhausted(f"the time for emitting {tile.kernel} ended while it was run on the abstract machine")
+
+
+def _found_in_any_order(found: dict[Violation, None], program: WarpProgram, trial: Trial, enough: int) -> None:
+    """Adds what is broken by runs of a program whose results depend on the order of its instances: with a CTA for each,
+    one after the other and giving way to each other, and with two CTAs where none of them waits for what comes later.
+    Each is compared with the instances of the tile program in the same order."""
+    launch, count = trial.launch, math.prod(trial.launch.grid)
+    for ctas, preempt in ((count, False), (count, True), (min(CTAS, count), False)):
+        order = order_of(program, launch, ctas, preempt)
+        try:
+            against = reference(program, launch, order)
+        except Endless:  # with fewer CTAs, or in another order, the kernel waits for ever
+            continue
+        trace = run(program, launch, ctas, enough, preempt=preempt)
+        found.update(dict.fromkeys(trace.violations))
+        wrong = [] if trace.violations else [*compare(program.program, launch, trace.arrays, against)]
+        if wrong and defined(program.program, launch):
+            found.update(dict.fromkeys(wrong))
 
 
 def _found_by(

@@ -94,6 +94,9 @@ _STATEMENTS = {
     aref.SetProgramId: "program_id {axis:int} = {value:count}",
     aref.ScalarLoop: "while {condition:expr} with {names:words} = {inits:exprs} then {yields:exprs}",
     aref.Visit: "visit",
+    aref.Elect: "elect with {barrier:barrier}<<, {names:words} = {values:exprs} through {scratch:buffer}>>",
+    aref.Atomic: "atomic {combine:word} {order:word} {element:word} {argument:word}[{index:expr}]<< by {values:exprs}>>"
+                 "<< where {condition:expr}>> as {name:word}",
     aref.StopUnless: "stop unless {condition:count}",
     aref.FetchInstance: "fetch instance<< of a CTA that has not started{cancel:flag}>>",
     aref.PublishInstance: "publish instance {target:slot}: {index:counts} if {exists:count}",

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, Literal
 
 from twill.codegen.warp.expression import Lookup, Symbol
-from twill.codegen.warp.program import MakeMap, SumParts, WarpGroup, WarpProgram, Window
+from twill.codegen.warp.program import Atomic, MakeMap, SumParts, WarpGroup, WarpProgram, Window
 from twill.tile.program import TileProgram
 
 
@@ -40,7 +40,7 @@ def parameters(program: WarpProgram) -> tuple[PrintedParameter, ...]:
     for node in nodes((program.setup, program.once, program.walk, *blocks)):
         if isinstance(node, Symbol):
             symbols.add(node.value)
-        elif isinstance(node, Window | Lookup):
+        elif isinstance(node, Window | Lookup | Atomic):
             windows[node.argument] = node.element
         elif isinstance(node, MakeMap):
             windows[program.maps[node.map].argument] = program.maps[node.map].element

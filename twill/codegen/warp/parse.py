@@ -176,7 +176,7 @@ def _statement(line: TextLine, names: ScalarNames) -> aref.Stmt:
     said |= {"line": line.reader.line, "note": line.reader.note}
     if form.made is aref.If:
         return aref.If(**said, body=_block(line.below, names))
-    if form.made in (aref.PublishInstance, aref.ScalarLoop):
+    if form.made in (aref.PublishInstance, aref.ScalarLoop, aref.Elect):
         inner: aref.Stmt = form.made(**said, body=_block(line.below, names))
         return inner
     if form.made is aref.Pipeline:

@@ -26,6 +26,7 @@ Grammar::
            | Fill | Range | Compute | Reduce | Scan | Rearrange | SumParts | Copy   registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
            | ProxyFence | Sync | Arrive                                       order
+           | Elect | Atomic                                                   by one thread for all
            | TmaStore | BulkCommit | BulkWait                                 stores by the TMA
 
 An aref is a ring of `depth` slots with two mbarriers a slot, full and empty, one producer warp
@@ -94,6 +95,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from twill.codegen.warp.bulk_statements import BulkCommit, BulkWait, TmaStore
+from twill.codegen.warp.elected_statements import Atomic, Elect
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Along
 from twill.codegen.warp.map_statements import MakeMap, Settle, ShowMaps
@@ -187,9 +189,9 @@ from twill.codegen.warp.tensor_statements import (
 from twill.tile.program import TileProgram
 
 __all__ = [
-    "ANSWER_BYTES", "Acquire", "Advance", "Aref", "Arrive", "Attributes", "Buffer", "BulkCommit", "BulkWait",
+    "ANSWER_BYTES", "Acquire", "Advance", "Aref", "Arrive", "Atomic", "Attributes", "Buffer", "BulkCommit", "BulkWait",
     "Cluster", "Commit", "Compute", "Consumed", "Copy", "CopyScales", "CountReuse", "Cursor", "DIGITS", "Define",
-    "Evenly", "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES",
+    "Elect", "Evenly", "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES",
     "INSTANCE_RING", "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal",
     "LoadShared", "MakeMap", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand",
     "PAIRS", "PLACE", "POLYNOMIAL", "PRESENT", "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RANK",
@@ -339,7 +341,7 @@ class WarpProgram:
 def with_blocks(stmt: Stmt, made: Callable[[tuple[Stmt, ...]], Iterable[Stmt]]) -> Stmt:
     """The statement with each of its own blocks made anew; as it is if it has none."""
     match stmt:
-        case PublishInstance():
+        case PublishInstance() | Elect():
             return replace(stmt, body=tuple(made(stmt.body)))
         case ScalarLoop():
             return replace(stmt, body=tuple(made(stmt.body)))
@@ -363,7 +365,7 @@ def walk(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
         if isinstance(stmt, If):
             yield from walk(stmt.body)
             yield from walk(stmt.otherwise)
-        elif isinstance(stmt, PublishInstance | ScalarLoop):
+        elif isinstance(stmt, PublishInstance | ScalarLoop | Elect):
             yield from walk(stmt.body)
         elif isinstance(stmt, Pipeline):
             for block in (*stmt.prologue, *stmt.steadies, *stmt.epilogue):

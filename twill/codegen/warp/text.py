@@ -71,7 +71,7 @@ def _block(stmts: Iterable[aref.Stmt], names: ScalarNames, indent: str) -> Itera
             if stmt.otherwise:
                 yield f"{indent}else"
                 yield from _block(stmt.otherwise, names, indent + INDENT)
-        elif isinstance(stmt, aref.PublishInstance | aref.ScalarLoop):
+        elif isinstance(stmt, aref.PublishInstance | aref.ScalarLoop | aref.Elect):
             yield from _block(stmt.body, names, indent + INDENT)
         elif isinstance(stmt, aref.Pipeline):
             for name, block in _phases(stmt, names):

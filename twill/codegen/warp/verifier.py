@@ -46,6 +46,7 @@ PLACES: dict[type[aref.Stmt], tuple[str, ...]] = {
     aref.Visit: ("walk",),
     aref.Multiply: ("start", "body", "skip", "finish"),
 }  # the blocks of a program or warp group where a statement may stand, if not everywhere
+ELECTED = (aref.Let, aref.ScalarLoop, aref.Atomic)  # all that stands in what one thread does for all
 WALKING = (aref.Let, aref.ScalarLoop, aref.Visit)  # all that stands in a walk
 
 
@@ -137,8 +138,10 @@ def defined_by(stmt: aref.Stmt) -> tuple[str, ...]:
             return (name,)
         case aref.SumParts():
             return (aref.LAST_PART,)
-        case aref.Define(names) | aref.ScalarLoop(names):
+        case aref.Define(names) | aref.ScalarLoop(names) | aref.Elect(names=names):
             return names
+        case aref.Atomic(name):
+            return (name,)
         case aref.Recall():
             return aref.RECALLED
         case aref.PublishInstance() | aref.ReceiveInstance():
@@ -167,7 +170,7 @@ class _Block:
             where = f"{type(stmt).__name__} (line {stmt.line})" if stmt.line else type(stmt).__name__
             yield from (f"{where}: {text}" for text in self.of(stmt, defined))
             match stmt:
-                case aref.PublishInstance():
+                case aref.PublishInstance() | aref.Elect():
                     yield from self.faults(stmt.body, defined)
                 case aref.ScalarLoop(names):
                     yield from self.faults(stmt.body, defined | {*names})
@@ -197,7 +200,7 @@ class _Block:
             inside |= {*stmt.names, *scalars(stmt.body)}
             if not len(stmt.names) == len(stmt.inits) == len(stmt.yields):
                 yield f"has {len(stmt.names)} names, {len(stmt.inits)} inits and {len(stmt.yields)} yields"
-        elif isinstance(stmt, aref.PublishInstance):
+        elif isinstance(stmt, aref.PublishInstance | aref.Elect):
             inside |= scalars(stmt.body)
         for node in own_nodes(stmt):
             match node:
@@ -211,6 +214,10 @@ class _Block:
             case aref.Pipeline() if not len(stmt.prologue) == len(stmt.epilogue) == stmt.stages:
                 yield (f"has {stmt.stages} stages, {len(stmt.prologue)} blocks of prologue and {len(stmt.epilogue)} of "
                        "epilogue")  # fmt: skip
+            case aref.Elect(_, names, values, scratch) if len(names) != len(values) or (scratch is None) == bool(names):
+                yield f"gives {len(names)} names to {len(values)} values through {scratch}"
+            case aref.Elect(body=body) if not all(isinstance(one, ELECTED) for one in aref.walk(body)):
+                yield "has more than scalars in its body"
             case aref.Pipeline(until=None, later=later) if later:
                 yield "has a second steady state and no condition for it"
             case aref.Copy(source, result, columns) if {source, result} <= self.known["fragment"]:

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.atomics import values_of
 from twill.tile.interpret.elements import Elements, seen_as
-from twill.tile.interpret.sequential import Instance, visits
+from twill.tile.interpret.happens_before import HappensBefore
+from twill.tile.interpret.sequential import Instance, has_elected, instances, visits
+from twill.tile.interpret.together import Alone, run_together
 from twill.tile.program import Op, TileProgram
+from twill.tile.vocabulary import ELECTED
 
 NOBODY, SEVERAL = -1, -2
+ELECTIONS = 1 << 10  # that are told apart
 
 
 @dataclass(frozen=True)
@@ -45,12 +51,14 @@ class _Tags:
     place: Array
     combined: Array
     reader: Array
+    written: Array  # the epochs of the writer and of the reader (`twill.tile.interpret.happens_before`)
+    read: Array
 
     @classmethod
     def of(cls, size: int) -> _Tags:
         return cls(
             np.full(size, NOBODY, np.int32), np.full(size, NOBODY, np.int64), np.full(size, False),
-            np.full(size, NOBODY, np.int32),
+            np.full(size, NOBODY, np.int32), np.zeros(size, np.int32), np.zeros(size, np.int32),
         )  # fmt: skip
 
 
@@ -60,6 +68,7 @@ class _Meetings:
 
     tags: dict[str, _Tags]
     shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
+    order: HappensBefore = field(default_factory=HappensBefore)
     between: str = ""
     within: str = ""
 
@@ -70,9 +79,19 @@ def conflicts(
     """What of a launch is not defined; `tensors` are left as they are. Errors: OutsideOfTensor."""
     copies = {name: array.copy() for name, array in tensors.items()}
     written = {op.access.base for op in program.ops() if op.access and op.kind in ("tile_store", "tile_reduce")}
+    written |= {base for op in program.ops() if op.region is not None for base in op.region.written()}
     raw = any(op.access is None and op.kind in RAW for op in program.ops())
     met = _Meetings({name: _Tags.of(array.size) for name, array in copies.items() if raw or name in written})
     with np.errstate(all="ignore"):
+        if has_elected(program):
+
+            def watched(number: int, index: tuple[int, int, int], turns: Alone) -> None:
+                one = _Witness(program, index, grid, copies, scalars, met, number)
+                one.turns = turns
+                one.run()
+
+            run_together([[partial(watched, number, index)] for number, index in enumerate(instances(grid))])
+            return Conflicts(met.between, met.within)
         for number, (index, at) in enumerate(visits(program, grid, copies, scalars)):
             _Witness(program, index, grid, copies, scalars, met, number, at).run()
     return Conflicts(met.between, met.within)
@@ -97,6 +116,16 @@ class _Witness(Instance):
     ) -> None:
         super().__init__(program, index, grid, tensors, scalars, at=at)
         self.met, self.number_of = met, number
+        self.elections = 0
+
+    def atomic(self, op: Op, operands: list[Any]) -> Any:
+        """Nothing has to order it; others may be ordered by it."""
+        old = super().atomic(op, operands)
+        count = 1 + values_of(str(op.attribute("combine")))
+        if len(operands) == count or operands[count]:
+            base, order = str(op.attribute("base")), str(op.attribute("order"))
+            self.met.order.atomic(self.number_of, base, int(operands[0]), order)
+        return old
 
     def op(self, op: Op) -> None:
         """A whole number may not be divided by zero: nothing says what comes of it."""
@@ -106,6 +135,7 @@ class _Witness(Instance):
             if not divisor.any() and not self.met.within:
                 self.met.within = f"program instance {self.number_of} divides by zero at line {op.line}"
         super().op(op)
+        self.elections += op.kind == ELECTED  # all threads have waited for one another
 
     def read(self, op: Op, tensor: str, element: str, elements: Elements, pad: float) -> Array:
         """Another instance may not have written it, nor other threads of this one."""
@@ -115,11 +145,13 @@ class _Witness(Instance):
             return value
         address, places = self._touched(elements)
         writer, reader = tags.writer[address], tags.reader[address]
-        foreign = (writer != NOBODY) & (writer != self.number_of)
+        foreign = self.met.order.unordered(self.number_of, writer, tags.written[address])
         self._between(op, tensor, address, foreign, writer, "reads", "writes")
-        mine = (writer == self.number_of) & ~tags.combined[address] & (tags.place[address] != places)
+        mine = (writer == self.number_of) & ~tags.combined[address] & self._apart(tags.place[address], places)
         self._within(op, tensor, address, mine, "reads what another of its threads writes")
-        tags.reader[address] = np.where((reader == NOBODY) | (reader == self.number_of), self.number_of, SEVERAL)
+        others = self.met.order.unordered(self.number_of, reader, tags.read[address])
+        tags.reader[address] = np.where(others, SEVERAL, self.number_of)
+        tags.read[address] = self.met.order.epochs[self.number_of]
         return value
 
     def write(self, op: Op, tensor: str, element: str, elements: Elements, value: Array, combine: str) -> None:
@@ -134,24 +166,30 @@ class _Witness(Instance):
         writer, reader, combined = tags.writer[address], tags.reader[address], tags.combined[address]
         ordered = combined & bool(combine)  # sums of sums
         unlike = changed | _no_numbers(after)  # of two that are no numbers, nothing is known
-        foreign = unlike & (writer != NOBODY) & (writer != self.number_of) & ~ordered
+        foreign = unlike & ~ordered & self.met.order.unordered(self.number_of, writer, tags.written[address])
         self._between(op, tensor, address, foreign, writer, "writes", "writes something else to")
-        foreign = changed & (reader != NOBODY) & (reader != self.number_of)
+        foreign = changed & self.met.order.unordered(self.number_of, reader, tags.read[address])
         self._between(op, tensor, address, foreign, reader, "writes", "reads")
         if not combine:
             given = np.broadcast_to(value, np.shape(elements[1]))[elements[1]].astype(after.dtype).reshape(-1)
             self._within(op, tensor, address, ~_same(given, after), "writes several numbers at once")
-            mine = changed & (writer == self.number_of) & (tags.place[address] != places)
+            mine = changed & (writer == self.number_of) & self._apart(tags.place[address], places)
             self._within(op, tensor, address, mine, "writes what another of its threads has written")
         tags.combined[address] = bool(combine) & (combined | (writer == NOBODY))
         tags.writer[address], tags.place[address] = self.number_of, places
+        tags.written[address] = self.met.order.epochs[self.number_of]
 
     def _touched(self, elements: Elements) -> tuple[Array, Array]:
         """The addresses of a tile that are touched, and their places."""
         address, inside = np.broadcast_arrays(*elements)
         kind = self.met.shapes.setdefault(tuple(address.shape), len(self.met.shapes))
         places = np.arange(address.size, dtype=np.int64).reshape(address.shape)[inside]
-        return address[inside].reshape(-1), places.reshape(-1) + (kind << 40)
+        return address[inside].reshape(-1), places.reshape(-1) + (kind << 40) + (self.elections % ELECTIONS << 52)
+
+    def _apart(self, before: Array, places: Array) -> Array:
+        """Whether two threads have two elements, and have not waited for one another in between."""
+        apart: Array = (before != places) & (before >> 52 == self.elections % ELECTIONS)
+        return apart
 
     def _between(self, op: Op, tensor: str, address: Array, which: Array, other: Array, verb: str, theirs: str) -> None:
         if self.met.between or not which.any():

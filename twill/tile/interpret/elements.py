@@ -52,9 +52,13 @@ def loaded(tile: Array, kind: TileType) -> Array:
 class OutsideOfTensor(IndexError):
     """An instance accesses elements that a tensor does not have: from `least` to `most`, of a tensor of `size`."""
 
-    def __init__(self, least: int, most: int, size: int) -> None:
-        super().__init__(f"elements {least} to {most} of a tensor of {size}")
-        self.least, self.most, self.size = least, most, size
+    def __init__(self, least: int, most: int, tensor: Array) -> None:
+        super().__init__(f"elements {least} to {most} of a tensor of {tensor.size}")
+        self.least, self.most, self.size, self.tensor = least, most, int(tensor.size), tensor
+
+    def is_of(self, tensor: Array) -> bool:
+        """Whether it is that tensor, or it as elements of another type; of an empty one that can't be told."""
+        return bool(np.shares_memory(self.tensor, tensor)) if tensor.size else not self.size
 
 
 def check_inside(tensor: Array, address: Array) -> None:
@@ -63,7 +67,7 @@ def check_inside(tensor: Array, address: Array) -> None:
         return
     least, most = int(address.min()), int(address.max())
     if least < 0 or most >= tensor.size:
-        raise OutsideOfTensor(least, most, tensor.size)
+        raise OutsideOfTensor(least, most, tensor)
 
 
 def seen_as(tensor: Array, element: str) -> Array:

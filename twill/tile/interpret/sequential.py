@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from twill.tile.affine import Polynomial
@@ -20,6 +20,7 @@ from twill.tile.digits import gathered, rearranged
 from twill.tile.interpret import block_scales
 from twill.tile.interpret.arithmetic import HELD, Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.atomics import atomically
 from twill.tile.interpret.elements import (
     Elements,
     empty,
@@ -31,8 +32,9 @@ from twill.tile.interpret.elements import (
     window,
 )
 from twill.tile.interpret.partial_sums import PartialSums
+from twill.tile.interpret.together import ALONE, Alone, run_together
 from twill.tile.program import Access, Loop, Op, TileProgram, TileType
-from twill.tile.vocabulary import VISIT, combining
+from twill.tile.vocabulary import ATOMIC, ELECTED, VISIT, combining
 
 
 @dataclass(frozen=True)
@@ -60,12 +62,48 @@ def run(
     tensors: Mapping[str, Array],
     scalars: Mapping[str, int | float],
     cut: frozenset[int] = frozenset(),
+    order: Order | None = None,
 ) -> None:
-    """Every program instance of the grid in order; what it stores goes to `tensors`. cut: as for `Instance`."""
+    """Every program instance of the grid in order; what it stores goes to `tensors`. cut: as for `Instance`. order: of
+    a program with operations `elected`, in which CTAs run (None: each instance has its own)."""
     with np.errstate(all="ignore"):  # infinities are values like others
         sums = PartialSums()
+        if has_elected(program):
+            every = order or one_each(grid)
+            run_together(
+                [
+                    [partial(_run_with, Instance(program, index, grid, tensors, scalars, cut, sums)) for index in cta]
+                    for cta in every.ctas
+                ],
+                every.preempt,
+            )
+            return
         for index, at in visits(program, grid, tensors, scalars):
             Instance(program, index, grid, tensors, scalars, cut, sums, at).run()
+
+
+def _run_with(instance: Instance, turns: Alone) -> None:
+    """An instance among others."""
+    instance.turns = turns
+    instance.run()
+
+
+@dataclass(frozen=True)
+class Order:
+    """Which program instances each CTA has, in their order (`twill.tile.interpret.together`)."""
+
+    ctas: Sequence[Sequence[tuple[int, int, int]]]
+    preempt: bool = False
+
+
+def one_each(grid: Sequence[int], preempt: bool = False) -> Order:
+    """As many CTAs as there are instances."""
+    return Order([[index] for index in instances(grid)], preempt)
+
+
+def has_elected(program: TileProgram) -> bool:
+    """Whether what program instances do depends on their order."""
+    return any(op.kind == ELECTED for op in program.ops())
 
 
 def instances(grid: Sequence[int]) -> Iterable[tuple[int, int, int]]:
@@ -132,6 +170,7 @@ class Instance:
         self.values: dict[int, Any] = {}
         self.trips: dict[int, int] = {}
         self.sums, self.has_sum = sums or PartialSums(), True
+        self.turns = ALONE
 
     def run(self) -> None:
         """Runs it from start to end."""
@@ -178,7 +217,11 @@ class Instance:
         operands = [self.values[operand] for operand in op.operands]
         kind = self.program.type_of(op.results[0]) if op.results else TileType((), "i32")
         if op.region is not None:
-            self.values.update(zip(op.results, op.region.run(operands, self.step), strict=True))
+            self.turns.begins()
+            found = op.region.run(operands, self.step, self.turns.again)
+            self.values.update(zip(op.results, found, strict=True))
+            if op.kind == ELECTED:
+                self.turns.elected()
             return
         result = self.evaluate(op, operands, kind, dict(op.attributes))
         for value in op.results:
@@ -187,6 +230,8 @@ class Instance:
     def step(self, op: Op, operands: list[Any], elements: Mapping[int, str]) -> tuple[Any, ...]:
         """An operation of a loop over scalars."""
         attributes, element = dict(op.attributes), elements[op.results[0]]
+        if op.kind == ATOMIC:
+            return (self.atomic(op, operands),)
         if op.kind == "look_up":
             inside = np.bool_(operands[1]) if len(operands) > 1 else np.True_
             address, tensor = np.asarray(operands[0]), self.tensors[str(attributes["base"])]
@@ -194,6 +239,15 @@ class Instance:
         if op.kind in ("constant", "program_id", "num_programs"):
             return (self.evaluate(op, operands, TileType((), element), attributes),)
         return (apply(op.kind, operands, element, attributes, [elements[operand] for operand in op.operands]),)
+
+    def atomic(self, op: Op, operands: list[Any]) -> Any:
+        """An atomic operation of one thread: what was there."""
+        attributes = dict(op.attributes)
+        old, changed = atomically(self.tensors[str(attributes["base"])], attributes, operands)
+        self.turns.touched()
+        if changed:
+            self.turns.changed()
+        return old
 
     def evaluate(self, op: Op, operands: list[Any], kind: TileType, attributes: dict[str, Any]) -> Any:
         """The value of an operation's result; None if it has none."""
@@ -282,6 +336,7 @@ class Instance:
 
     def write(self, op: Op, tensor: str, element: str, elements: Elements, value: Array, combine: str) -> None:
         """What an operation stores, or combines with what is there."""
+        self.turns.changed()
         scatter(seen_as(self.tensors[tensor], element), elements, value, combine, element)
 
     def elements(self, access: Access) -> Elements:

@@ -15,7 +15,8 @@ READ: Mapping[str, frozenset[str]] = {
     name: frozenset(attributes.split())
     for name, attributes in {
         "arith.cmpf": "predicate", "arith.cmpi": "predicate", "arith.constant": "value",
-        "tt.atomic_rmw": "atomic_rmw_op sem scope", "tt.clampf": "propagateNan", "tt.descriptor_reduce": "kind",
+        "tt.atomic_rmw": "atomic_rmw_op sem scope", "tt.atomic_cas": "sem scope",
+        "tt.clampf": "propagateNan", "tt.descriptor_reduce": "kind",
         "tt.dot": "inputPrecision maxNumImpreciseAcc", "tt.expand_dims": "axis", "tt.extern_elementwise": "symbol",
         "tt.dot_scaled": "a_elem_type b_elem_type lhs_k_pack rhs_k_pack",
         "tt.elementwise_inline_asm": "asm_string constraints packed_element",

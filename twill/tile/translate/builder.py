@@ -12,6 +12,7 @@ from twill.tile.invariant_carries import without_invariant_carries
 from twill.tile.mlir import RawOp, RawValue
 from twill.tile.program import POINTEE, Argument, Loop, Op, TileProgram, TileType, Value
 from twill.tile.scalar_region import ScalarRegion
+from twill.tile.vocabulary import SCALAR_LOOP
 
 Attribute = int | float | str | tuple[int, ...]
 
@@ -36,15 +37,19 @@ class ProgramBuilder:
     """Collects the operations of one kernel. Values of Triton's IR are "raw", ours are value ids.
 
     file: the kernel's file, for errors. around: loops that may be loops over tiles. read: raw values that anything
-    reads. unsigned: raw values that are descriptors of unsigned integers; other types of Triton's IR do not say it,
-    their operations do.
+    reads. observes: whether the kernel reads what atomic operations give. unsigned: raw values that are descriptors of
+    unsigned integers; other types of Triton's IR do not say it, their operations do.
     """
 
-    def __init__(self, file: str, around: Sequence[RawOp] = (), read: Collection[int] = ()) -> None:
+    def __init__(
+        self, file: str, around: Sequence[RawOp] = (), read: Collection[int] = (), observes: bool = False
+    ) -> None:
         self.file, self._around, self.read = file, {id(op) for op in around}, frozenset(read)
+        self.observes = observes
         self.line = 0
         self._over_tiles = 0
         self._in_scalar_loop = 0
+        self._in_elected = 0
         self.unsigned: set[int] = set()
         self._values: list[Value] = []
         self._made: dict[int, Made] = {}
@@ -56,6 +61,7 @@ class ProgramBuilder:
         self.parameters: dict[int, str] = {}  # arguments of the kernel by their value
         self._pointees: dict[str, Argument] = {}
         self._addresses: dict[int, frozenset[str]] = {}  # the arguments that a scalar integer is loaded from, or is
+        self._seen_as: dict[int, int] = {}  # scalar pointer -> the one to elements of another type that it is
         self._moved: dict[int, tuple[int, int]] = {}  # scalar pointer -> the one it was made from, and by how much
         self._condition: Condition = ()
         self._conditions: dict[Condition, int] = {}  # those that were made in the open block
@@ -127,6 +133,8 @@ class ProgramBuilder:
         made = tuple(self.new_value(result, op.line, op.variable) for result in results)
         if kind == "add_pointer" and not results[0].shape:
             self._moved[made[0]] = (operands[0], operands[1])
+        if kind == "bitcast" and results[0].element.startswith("ptr:") and not results[0].shape:
+            self._seen_as[made[0]] = operands[0]
         self._trace(kind, operands, made, results)
         self.append(Op(self.next_id(), kind, tuple(operands), made, tuple(attributes), op.line, op.variable))
         return made
@@ -144,7 +152,7 @@ class ProgramBuilder:
 
     def base(self, pointer: int) -> tuple[str, tuple[int, ...]] | None:
         """The argument that a scalar pointer points into, and what is added to it; None if it is none."""
-        value, offsets = self.way(pointer)
+        value, offsets = self.way(pointer, seen_as=True)
         own = {made.value: made.name for made in self._pointees.values()}
         name = self.parameters.get(value) or own.get(value)
         return None if name is None else (name, offsets)
@@ -164,20 +172,25 @@ class ProgramBuilder:
         return made.value if made.type == kind else None
 
     def emit_region(
-        self, op: RawOp, operands: tuple[int, ...], results: Sequence[TileType], region: ScalarRegion
-    ) -> tuple[int, ...]:
+        self, op: RawOp, operands: tuple[int, ...], results: Sequence[TileType], region: ScalarRegion,
+        kind: str = SCALAR_LOOP,
+    ) -> tuple[int, ...]:  # fmt: skip
         """Appends a loop over scalars as one operation."""
         made = tuple(self.new_value(result, op.line, op.variable) for result in results)
-        self.append(Op(self.next_id(), "scalar_loop", operands, made, (), op.line, op.variable, region=region))
+        self.append(Op(self.next_id(), kind, operands, made, (), op.line, op.variable, region=region))
         return made
 
     @contextmanager
-    def scalars(self) -> Iterator[list[Op | Loop]]:
-        """What is translated inside goes to a list of its own: a part of a loop over scalars."""
+    def scalars(self, elected: bool = False, under: Condition = ()) -> Iterator[list[Op | Loop]]:
+        """What is translated inside goes to a list of its own: a part of a loop over scalars. elected: one thread runs
+        it, which may do something to memory where the condition `under` holds."""
         made: list[Op | Loop] = []
         self.open_loop(over_tiles=True)
         self._in_scalar_loop += 1
-        yield made
+        self._in_elected += elected
+        with self.under(under):
+            yield made
+        self._in_elected -= elected
         self._in_scalar_loop -= 1
         made += self.close_loop()
 
@@ -185,6 +198,16 @@ class ProgramBuilder:
     def in_scalar_loop(self) -> bool:
         """Whether a loop over scalars is open."""
         return self._in_scalar_loop > 0
+
+    @property
+    def in_elected(self) -> bool:
+        """Whether what is open is run by one thread."""
+        return self._in_elected > 0
+
+    @property
+    def open_condition(self) -> Condition:
+        """What must hold for what is translated now to run."""
+        return self._condition
 
     @contextmanager
     def under(self, condition: Condition) -> Iterator[None]:
@@ -213,10 +236,14 @@ class ProgramBuilder:
             value = self.emit(op, "xor", (value, one), (TRUTH,))[0]
         return self.emit(op, "and", (self.condition(tuple(before), op), value), (TRUTH,))[0] if before else value
 
-    def way(self, pointer: int) -> tuple[int, tuple[int, ...]]:
-        """The pointer that a scalar pointer was made from, and what was added to it, the last offset first."""
+    def way(self, pointer: int, seen_as: bool = False) -> tuple[int, tuple[int, ...]]:
+        """The pointer that a scalar pointer was made from, and what was added to it, the last offset first. seen_as:
+        through a change of its elements' type, too."""
         offsets: list[int] = []
-        while pointer in self._moved:
+        while pointer in self._moved or (seen_as and pointer in self._seen_as):
+            if pointer in self._seen_as:
+                pointer = self._seen_as[pointer]
+                continue
             pointer, offset = self._moved[pointer]
             offsets.append(offset)
         return pointer, tuple(offsets)

@@ -8,20 +8,13 @@ from twill.exc import AtomicResultUsed
 from twill.tile.access.transport import BYTES
 from twill.tile.mlir import Dense, RawOp
 from twill.tile.program import TileType
+from twill.tile.translate import elected
 from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
 from twill.tile.translate.elementwise import Rule
 from twill.tile.translate.refusals import refuse_order
 
 # Triton's enumerations, by their value in the IR.
-ATOMICS: dict[int, dict[str, Attribute]] = {
-    1: {"combine": "and"}, 2: {"combine": "or"}, 3: {"combine": "xor"},
-    4: {}, 5: {},  # add, of integers and floats
-    6: {"combine": "max"}, 7: {"combine": "min"},
-    8: {"combine": "max", "signed": 0}, 9: {"combine": "min", "signed": 0},
-}  # fmt: skip
 EXCHANGE = 10
-RELAXED, ACQUIRE_RELEASE = 1, 4  # of "sem"; the others are acquire and release
-GPU, CTA = 1, 2  # of "scope"; the other is the system
 DESCRIPTOR_REDUCTIONS = {1: "add", 2: "min", 3: "max", 6: "and", 7: "or", 8: "xor"}
 ADDRESS, TRUTH = TileType((), "i64"), TileType((), "i1")
 PADDINGS = {1: "zero", 2: "nan"}
@@ -31,7 +24,10 @@ GUARDED = frozenset({"load", "store", "atomic_add", "descriptor_load", "descript
 
 
 def load(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
-    """`tt.load pointer [mask [other]]`; in a loop over scalars, a number that is looked up."""
+    """`tt.load pointer [mask [other]]`; in a loop over scalars, a number that is looked up, or read by the one thread
+    that runs it. None: a volatile one anywhere else."""
+    if emitter.in_elected:
+        return elected.load(op, emitter)
     if op.attributes.get("isVolatile"):
         return None
     return look_up(op, emitter) if emitter.in_scalar_loop else _raw(op, emitter, "load")
@@ -59,28 +55,40 @@ def look_up(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
 
 
 def atomic(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
-    """`tt.atomic_rmw pointer value [mask]`. combine: add, if nothing is said. An exchange whose old value nobody reads
-    is a store: of two programs that exchange one element either may be the last, as of two that store.
+    """`tt.atomic_rmw pointer value [mask]`, `tt.atomic_cas pointer compared value`. combine: add, if nothing is said.
 
-    It is emitted as a relaxed reduction in the scope of the GPU, which includes the CTA's. "acq_rel" is what every
-    atomic operation says that says nothing; it orders nothing here, for nobody reads what the operation gives
-    (`twill.exc.AtomicResultUsed`). Raises `UnsupportedOperation`: an order that the kernel asks for by name, or the
-    scope of the system (PTX ISA, "red": .release, .sys), which would be lost.
+    On one number whose old value or order counts: `twill.tile.translate.elected`. An exchange whose old value nobody
+    reads is a store otherwise: of two programs that exchange one element either may be the last, as of two that store.
+
+    Any other one is emitted as a relaxed reduction in the scope of the GPU, which includes the CTA's. "acq_rel" is what
+    every atomic operation says that says nothing; it orders nothing here, for nobody reads what the operation gives.
+    Raises `AtomicResultUsed`: the old values of a tile (of others than exchanges `resolve_accesses` does);
+    `UnsupportedOperation`: an order that the kernel asks for by name for a tile, or the scope of the system (PTX ISA,
+    "red": .release, .sys), which would be lost.
     """
-    said = ATOMICS.get(op.attributes["atomic_rmw_op"])
-    exchange = op.attributes["atomic_rmw_op"] == EXCHANGE
-    if said is None and not exchange:
-        return None
-    if op.attributes.get("sem", ACQUIRE_RELEASE) not in (RELAXED, ACQUIRE_RELEASE):
-        refuse_order(emitter.file, op, "an atomic operation with acquire or release order", 'sem="relaxed"')
-    if op.attributes.get("scope", GPU) not in (GPU, CTA):
-        refuse_order(emitter.file, op, "an atomic operation in the scope of the system", 'scope="gpu"')
-    if said is not None:
-        return _raw(op, emitter, "atomic_add", **said)
-    if op.results[0].id in emitter.read:
+    if emitter.in_scalar_loop:
+        return elected.in_region(op, emitter)
+    if elected.counts(op, emitter):
+        return elected.once(op, emitter)
+    exchanges = op.name == "tt.atomic_cas" or op.attributes["atomic_rmw_op"] == EXCHANGE
+    if exchanges and (op.results[0].id in emitter.read or op.name == "tt.atomic_cas"):
         raise AtomicResultUsed(file=emitter.file, line=op.line)
+    said = elected.COMBINES.get(op.attributes["atomic_rmw_op"])
+    if said is None:
+        return None
+    if elected.ORDERS[op.attributes.get("sem", 4)] not in ("relaxed", "acq_rel"):
+        refuse_order(emitter.file, op, "an atomic operation on a tile with acquire or release order", 'sem="relaxed"')
+    if op.attributes.get("scope", elected.IN_SCOPE[0]) not in elected.IN_SCOPE:
+        refuse_order(emitter.file, op, "an atomic operation in the scope of the system", 'scope="gpu"')
+    if not exchanges:
+        return _raw(op, emitter, "atomic_add", **{k: v for k, v in said.items() if (k, v) != ("combine", "add")})
     _raw(replace(op, results=()), emitter, "store")
     return (Literal(0, op.results[0].type),)
+
+
+def store(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
+    """`tt.store pointer value [mask]`."""
+    return elected.store(op, emitter) if emitter.in_scalar_loop else _raw(op, emitter, "store")
 
 
 def pointer_of(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
@@ -140,7 +148,7 @@ def _raw(op: RawOp, emitter: ProgramBuilder, kind: str, **attributes: Attribute)
 
 
 MEMORY: dict[str, Rule] = {
-    "tt.load": load, "tt.store": raw("store"), "tt.atomic_rmw": atomic, "tt.addptr": add_pointer,
+    "tt.load": load, "tt.store": store, "tt.atomic_rmw": atomic, "tt.atomic_cas": atomic, "tt.addptr": add_pointer,
     "tt.int_to_ptr": pointer_of,
     "tt.make_tensor_descriptor": make_descriptor, "tt.descriptor_load": raw("descriptor_load"),
     "tt.descriptor_store": raw("descriptor_store"), "tt.descriptor_reduce": descriptor_reduce,

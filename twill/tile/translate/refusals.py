@@ -18,7 +18,7 @@ CONTROL_FLOW = {
 }
 LOCK = (
     "a `while` loop that waits for what an atomic operation gives, as for a lock",
-    "one tl.atomic_add of what each program adds to a sum, or parts that a second kernel adds up",
+    "a loop that does nothing but wait, in front of the tiles, and nothing with tiles in it",
 )
 
 # MLIR operation -> (Triton's words, hint).
@@ -32,7 +32,6 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "tl.dot of matrices with one of these precisions, with the batch in the launch grid",
     ),
     "tt.make_tensor_descriptor": ("a tensor descriptor with this padding", 'padding_option="zero" or "nan"'),
-    "tt.atomic_cas": ("tl.atomic_cas", "tl.atomic_add, or a reduction in a second kernel"),
     "tt.descriptor_reduce": ("this atomic of a tensor descriptor", "atomic_add, atomic_min, atomic_max, and, or, xor"),
     "tt.descriptor_gather": ("gather through a tensor descriptor", "a block of rows that lie next to each other"),
     "tt.descriptor_scatter": ("scatter through a tensor descriptor", "a block of rows that lie next to each other"),

@@ -24,12 +24,13 @@ from twill.tile.mlir import RawOp
 from twill.tile.program import Carry, Loop, Op, TileType
 from twill.tile.scalar_region import ScalarRegion
 from twill.tile.translate.builder import Literal, ProgramBuilder
+from twill.tile.translate.elected import is_elected, refuse_in_loop
 from twill.tile.translate.refusals import refuse
-from twill.tile.vocabulary import ELEMENTWISE
+from twill.tile.vocabulary import ATOMIC, ELECTED, ELEMENTWISE, SCALAR_LOOP
 
 Translate = Callable[[RawOp, ProgramBuilder], None]
 COUNT, TRUTH = TileType((), "i32"), TileType((), "i1")
-KINDS = frozenset({*ELEMENTWISE, "constant", "program_id", "num_programs", "look_up", "scalar_loop"})
+KINDS = frozenset({*ELEMENTWISE, "constant", "program_id", "num_programs", "look_up", "scalar_loop", ATOMIC, ELECTED})
 
 
 def while_loop(op: RawOp, emitter: ProgramBuilder, translate: Translate) -> None:
@@ -49,10 +50,11 @@ def _is_scalar(kind: TileType) -> bool:
 
 
 def _only_scalars(op: RawOp) -> bool:
-    """Whether a loop has nothing but scalars, and stores nothing."""
+    """Whether a loop has nothing but scalars, and stores no tile."""
     for inner in (one for region in op.regions for block in region for one in block.operations):
         tiles = any(raw.type.shape or raw.type.element.startswith("desc:") for raw in inner.results)
-        if tiles or inner.name in ("tt.store", "tt.atomic_rmw", "tt.atomic_cas") or not _only_scalars(inner):
+        tiles |= inner.name.startswith("tt.descriptor_")
+        if tiles or not _only_scalars(inner):
             return False
     return True
 
@@ -60,16 +62,19 @@ def _only_scalars(op: RawOp) -> bool:
 def _scalar_loop(op: RawOp, emitter: ProgramBuilder, translate: Translate) -> tuple[int, ...]:
     """The results of a loop over scalars."""
     before, after = op.regions[0][0], op.regions[1][0]
+    elected = is_elected(op)
+    if elected and emitter.in_loop:
+        refuse_in_loop(emitter.file, op)
     inits = tuple(emitter.value(operand) for operand in op.operands)
-    guard = emitter.guard(op)
-    with emitter.scalars() as made_before:
+    guard, under = emitter.guard(op), emitter.open_condition if elected else ()
+    with emitter.scalars(elected, under) as made_before:
         arguments = tuple(emitter.define(raw, raw.name) for raw in before.arguments)
         for inner in before.operations[:-1]:
             translate(inner, emitter)
         condition, *passed = (emitter.value(operand) for operand in before.operations[-1].operands)
         if guard is not None:
             condition = emitter.emit(op, "and", (condition, guard), (TRUTH,))[0]
-    with emitter.scalars() as made_body:
+    with emitter.scalars(elected, under) as made_body:
         inside = tuple(emitter.define(raw, raw.name) for raw in after.arguments)
         for inner in after.operations[:-1]:
             translate(inner, emitter)
@@ -109,16 +114,18 @@ class _Parts:
             parameters, self.inits, self.arguments, before, self.condition, self.passed, self.inside, body,
             self.yielded, types,
         )  # fmt: skip
-        return emitter.emit_region(op, parameters, tuple(results), region)
+        kind = ELECTED if region.touched() else SCALAR_LOOP
+        return emitter.emit_region(op, parameters, tuple(results), region, kind)
 
 
 def _needed(ops: Sequence[Op | Loop], wanted: Collection[int]) -> tuple[Op, ...]:
-    """The operations that make what is wanted."""
+    """The operations that make what is wanted, or do something to memory."""
     retained: list[Op] = []
     live = set(wanted)
     for op in reversed(ops):
         assert isinstance(op, Op)
-        if live.intersection(op.results):
+        touches = op.kind in (ATOMIC, ELECTED) and (op.region is not None or op.attribute("combine") != "load")
+        if touches or live.intersection(op.results):
             retained.append(op)
             live.update(op.operands)
     return tuple(reversed(retained))

@@ -21,6 +21,7 @@ from twill.tile.translate.attributes import unread
 from twill.tile.translate.branches import blocks_without_loops, conditional
 from twill.tile.translate.builder import Literal, ProgramBuilder
 from twill.tile.translate.counted_while import count_whiles
+from twill.tile.translate.elected import observes
 from twill.tile.translate.folds import fold
 from twill.tile.translate.memory import MEMORY
 from twill.tile.translate.operations import OPERATIONS
@@ -78,7 +79,8 @@ def from_mlir(text: str, spec: Specialization) -> TileProgram:
 
 def _program(spec: Specialization, blocks: tuple[RawBlock, ...], around: Sequence[RawOp] = ()) -> TileProgram:
     """The program of a function's blocks. around: loops that may have loops in them."""
-    emitter = ProgramBuilder(spec.file, around, frozenset(_read(blocks)))
+    read = frozenset(_read(blocks))
+    emitter = ProgramBuilder(spec.file, around, read, observes(blocks, read))
     arguments = _arguments(spec, blocks[0], emitter)
     blocks_without_loops(spec.file, blocks, emitter, _translate)
     return emitter.program(spec, arguments)

@@ -8,6 +8,7 @@ from typing import Any
 from twill import exc
 from twill.codegen.print.cuda import (
     print_control,
+    print_elected,
     print_global,
     print_made_maps,
     print_parts,
@@ -44,6 +45,8 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.Define: print_tile_scheduler.print_define,
     aref.ScalarLoop: print_tile_scheduler.print_scalar_loop,
     aref.Visit: print_tile_scheduler.print_visit,
+    aref.Elect: print_elected.print_elect,
+    aref.Atomic: print_elected.print_atomic,
     aref.Evenly: print_tile_scheduler.print_evenly,
     aref.Keep: print_tile_scheduler.print_keep,
     aref.Recall: print_tile_scheduler.print_recall,

@@ -23,11 +23,13 @@ from twill.tile.interpret.elements import Elements
 
 @dataclass(frozen=True)
 class Waiting:
-    """What a warp group waits for. ready: whether it may go on."""
+    """What a warp group waits for. ready: whether it may go on. polls: it asks again from time to time, whether or not
+    it is."""
 
     ready: Callable[[], bool]
     text: Callable[[], str]
     line: int
+    polls: bool = False
 
 
 @dataclass
@@ -72,6 +74,7 @@ class CtaState:
     common: CommonScalars
     watch: Callable[[Actor, Stmt], None] | None = None  # is told of every statement before it is executed
     current: Actor | None = None  # who executes a statement
+    preempt: bool = False  # whether others have their turn behind every Elect
     others: list[CtaState] = field(default_factory=list)
     touched: list[tuple[Event, int, str, int, str]] = field(default_factory=list)
 
@@ -125,6 +128,10 @@ class Actor:
             machine.scalars, machine.grid, (0, 0, 0), self._element, names, machine.cta.says(), machine.tensors.tensors
         )
         self.line = 0
+        self.looked, self.seen = (
+            False,
+            -1,
+        )  # at memory since the last turn of a loop began, when it had changed so often
         self.maps: dict[int, TensorMapSpec] = {}  # that the group has made, as they are now
         self.unseen: dict[int, TensorMapSpec] = {}  # that it has made, and not shown
         self.through: dict[int, list[list[tuple[Event, int, int]]]] = {}  # of each making, copies: (event, phase, line)

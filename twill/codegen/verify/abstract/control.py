@@ -13,6 +13,7 @@ from twill.codegen.verify.abstract.cross_tile_reuse import count_reuse
 from twill.codegen.verify.abstract.made_maps import settle
 from twill.codegen.verify.abstract.scalars import Scalar, evaluate, integer
 from twill.codegen.verify.abstract.scheduling import instances_from
+from twill.codegen.verify.abstract.shared_tiles import generic
 from twill.codegen.verify.abstract.statements import execute
 from twill.codegen.warp.program import (
     INSTANCE,
@@ -23,6 +24,7 @@ from twill.codegen.warp.program import (
     Arrive,
     Consumed,
     CountReuse,
+    Elect,
     Expect,
     Get,
     If,
@@ -35,6 +37,7 @@ from twill.codegen.warp.program import (
     SchedulingStmt,
     Settle,
     Skip,
+    SlotRef,
     Stmt,
     StopUnless,
     Sync,
@@ -76,9 +79,39 @@ def scalar_loop(actor: Actor, loop: ScalarLoop) -> Iterator[Waiting]:
         scope.names.update(zip(loop.names, values, strict=True))
         if not evaluate(loop.condition, scope):
             return
+        yield from again(actor)
         yield from block(actor, loop.body, lasting=True)
         values = [evaluate(value, scope) for value in loop.yields]
     raise ValueError(f"no end of a loop over scalars after {MOST_TURNS} turns")
+
+
+def elect(actor: Actor, stmt: Elect) -> Iterator[Waiting]:
+    """What one thread does between two waits of all, and what all know then. (Whoever runs it, it is the same.)"""
+    scope, names = actor.scope, dict(actor.scope.names)
+    yield from actor.sync(stmt.barrier)
+    actor.looked, actor.seen = False, actor.machine.tensors.changes.count
+    yield from block(actor, stmt.body, lasting=True)
+    values = [evaluate(value, scope) for value in stmt.values]
+    scope.names = names
+    if stmt.scratch is not None:
+        generic(actor, SlotRef(stmt.scratch), True, "what one thread tells the others", None)
+    actor.clock.tick()
+    yield from actor.sync(stmt.barrier)
+    if stmt.scratch is not None:
+        generic(actor, SlotRef(stmt.scratch), False, "what one thread tells the others", None)
+    actor.clock.tick()
+    scope.names.update(zip(stmt.names, values, strict=True))
+    if actor.machine.preempt:
+        yield Waiting(lambda: True, lambda: "nothing", actor.line)
+
+
+def again(actor: Actor) -> Iterator[Waiting]:
+    """Where a loop goes on that has looked at memory, it waits for memory to change."""
+    changes = actor.machine.tensors.changes
+    seen = actor.seen
+    if actor.looked and changes.count == seen:
+        yield Waiting(lambda: changes.count != seen, lambda: "a loop that waits for memory", actor.line, polls=True)
+    actor.looked, actor.seen = False, changes.count
 
 
 def static_instances(actor: Actor, loop: InstanceLoop) -> Iterator[Waiting | None]:
@@ -129,6 +162,8 @@ def block(actor: Actor, stmts: tuple[Stmt, ...], lasting: bool = False) -> Itera
                 execute(actor, stmt)
             case ScalarLoop():
                 yield from scalar_loop(actor, stmt)
+            case Elect():
+                yield from elect(actor, stmt)
             case Visit():
                 yield from instance(actor)
             case CountReuse(name):

@@ -15,6 +15,7 @@ from twill.tile.interpret.sequential import Instance, instances, walked
 from twill.tile.interpret.tables import tables_of
 from twill.tile.program import Access, Axis, Items, Loop, Op, TileProgram, TileType, walk
 from twill.tile.scalar_region import Endless
+from twill.tile.vocabulary import ELECTED
 
 FEW = 256  # iterations of a loop that are all visited
 
@@ -150,6 +151,8 @@ class ScalarInstance(Instance):
                 self.values[op.results[0]] = known
                 return
         if op.kind == "visited" and not self.at:
+            return
+        if op.kind == ELECTED:  # what one thread finds out is not known
             return
         if op.region is not None:
             if op.region.bases() <= self.tensors.keys() and all(operand in self.values for operand in op.operands):

@@ -45,12 +45,21 @@ def _picked(actor: Actor, window: Window, elements: Elements, stmt: LoadGlobal |
     return address, inside
 
 
+def _ordered(actor: Actor, stmt: LoadGlobal | StoreGlobal, wrong: str) -> None:
+    """Of a program with Elect: other CTAs may have the same elements only where atomic operations say who is first."""
+    if wrong:
+        why = "no atomic operations that release and acquire stand between the two"
+        actor.report("cta-order", f"{actor.role} {wrong} of `{stmt.window.argument}`: {why}")
+
+
 def load_global(actor: Actor, stmt: LoadGlobal) -> None:
     """A tile that each thread loads its own elements of."""
     mask = None if stmt.mask is None else actor.fragments.read(stmt.mask, actor.line)
     if mask is not None and stmt.transposed:
         mask = mask.T
     elements = _picked(actor, stmt.window, actor.machine.tensors.window(stmt.window, actor.scope, mask), stmt)
+    tensors, cta = actor.machine.tensors, actor.machine.cta.number
+    _ordered(actor, stmt, tensors.loaded_late(cta, stmt.window.argument, elements))
     value = actor.machine.tensors.load(stmt.window.argument, elements, stmt.window.pad, stmt.window.element)
     value = value.T if stmt.transposed else value
     actor.fragments.write(stmt.result, np.asarray(value).reshape(actor.fragments.shape(stmt.result)), actor.line)
@@ -65,4 +74,7 @@ def store_global(actor: Actor, stmt: StoreGlobal) -> None:
     elements = _picked(actor, stmt.window, actor.machine.tensors.window(stmt.window, actor.scope, mask), stmt)
     if value.size == elements[0].size:
         value = value.reshape(elements[0].shape)
-    actor.machine.tensors.store(stmt.window.argument, elements, value, stmt.combine, stmt.window.element)
+    tensors, cta = actor.machine.tensors, actor.machine.cta.number
+    before = tensors.held(stmt.window.argument, elements)
+    tensors.store(stmt.window.argument, elements, value, stmt.combine, stmt.window.element)
+    _ordered(actor, stmt, tensors.stored_late(cta, stmt.window.argument, elements, stmt.combine, before))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+from twill.codegen.verify.abstract.counters import with_counters
 from twill.codegen.verify.abstract.coverage import choose
 from twill.codegen.verify.abstract.data import (
     Data,
@@ -42,7 +43,7 @@ from twill.kernel.sidecar import read_sidecar
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.elements import OutsideOfTensor
-from twill.tile.interpret.sequential import descriptor_scalars
+from twill.tile.interpret.sequential import descriptor_scalars, has_elected
 from twill.tile.interpret.sequential import run as run_sequentially
 from twill.tile.launch_grid import of_instances
 from twill.tile.program import POINTEE, TileProgram
@@ -305,7 +306,8 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
     words = [f"{name} = {value}" for name, value in case.sizes.items()]
     text = ", ".join([*words, *([] if data == "normal" else [f"{data} data"])])
     given = finite_in_products(program, arrays) if data == "awkward" else arrays
-    return CheckedLaunch(case.grid, given, scalars, 1, text, scale, data=data)
+    made = CheckedLaunch(case.grid, given, scalars, 1, text, scale, data=data)
+    return with_counters(program, made, known.keys(), case.tables.keys()) if has_elected(program) else made
 
 
 def tables(

@@ -16,8 +16,11 @@ from twill.codegen.warp.program import Buffer, SlotRef, TensorMapSpec, Window
 from twill.graph.work import BITS as WIDTHS
 from twill.tile.interpret.arithmetic import HELD, Array
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.elements import Elements, gather, scatter, seen_as, window
+from twill.tile.interpret.elements import Elements, check_inside, gather, scatter, seen_as, window
+from twill.tile.interpret.happens_before import HappensBefore
 from twill.tile.interpret.partial_sums import Foreseen, PartialSums
+from twill.tile.interpret.sequential import has_elected
+from twill.tile.interpret.together import MemoryChanges
 from twill.tile.program import TileProgram
 
 Knows = tuple[Clock, Clock]
@@ -150,22 +153,94 @@ def joined(tensor_map: TensorMapSpec, axes: list[Axis], offset: int) -> list[int
     return [offset, *(stride for _, stride, *_ in axes[:-1]), extent, start, *([] if size is None else [size])]
 
 
+def touched(elements: Elements) -> Array:
+    """The addresses that are touched."""
+    address, inside = np.broadcast_arrays(*elements)
+    return address[inside].reshape(-1)
+
+
+@dataclass
+class LastAccesses:
+    """Of each element of a tensor: the CTA that wrote it last (-1: none), whether that only combined, the one that read
+    it last (-2: several), and the epochs in which they did (`twill.tile.interpret.happens_before`)."""
+
+    writer: Array
+    combined: Array
+    reader: Array
+    written: Array
+    read: Array
+
+    @classmethod
+    def of(cls, size: int) -> LastAccesses:
+        """Of a tensor that nobody has touched."""
+        nobody = np.full(size, -1, np.int32)
+        return cls(nobody, np.full(size, False), nobody.copy(), np.zeros(size, np.int32), np.zeros(size, np.int32))
+
+    def load(self, order: HappensBefore, cta: int, at: Array) -> str:
+        """Notes a load; what is wrong with it."""
+        late = order.unordered(cta, self.writer[at], self.written[at])
+        others = order.unordered(cta, self.reader[at], self.read[at])
+        self.reader[at], self.read[at] = np.where(others, -2, cta), order.epochs[cta]
+        return f"reads element {at[late][0]} that another CTA writes" if late.any() else ""
+
+    def store(self, order: HappensBefore, cta: int, at: Array, combines: bool) -> str:
+        """Notes a store that changes something; what is wrong with it."""
+        late = order.unordered(cta, self.writer[at], self.written[at]) & ~(self.combined[at] & combines)
+        behind = order.unordered(cta, self.reader[at], self.read[at])
+        self.writer[at], self.written[at], self.combined[at] = cta, order.epochs[cta], combines
+        if late.any():
+            return f"writes element {at[late][0]} that another CTA writes"
+        return f"writes element {at[behind][0]} that another CTA reads" if behind.any() else ""
+
+
 @dataclass
 class GlobalTensors:
     """Tensors by name, flat. sums: of a launch, that several program instances have parts of. stored: names of those
-    that the program stores to. free: of descriptors whose indices are the caller's to choose (`free_indices`)."""
+    that the program stores to. free: of descriptors whose indices are the caller's to choose (`free_indices`).
+    changes: of what is in them. order, touched: of a program with Elect, which accesses of CTAs atomic operations bring
+    into an order, and who accessed each element last."""
 
     tensors: Mapping[str, Array]
     sums: PartialSums = field(default_factory=PartialSums)
     stored: frozenset[str] = frozenset()
     free: frozenset[str] = frozenset()
+    changes: MemoryChanges = field(default_factory=MemoryChanges)
+    order: HappensBefore = field(default_factory=HappensBefore)
+    touched: Mapping[str, LastAccesses] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tensors: Mapping[str, Array], program: TileProgram, foreseen: Foreseen | None = None) -> GlobalTensors:
         """Those of a launch of a program. foreseen: see `PartialSums`."""
         stored = {op.access.base for op in program.ops() if op.access and op.kind in ("tile_store", "tile_reduce")}
         sums = PartialSums(foreseen=foreseen)
-        return cls(tensors, sums, frozenset(stored), free_indices(program))
+        made = cls(tensors, sums, frozenset(stored), free_indices(program))
+        if has_elected(program):
+            made.touched = {name: LastAccesses.of(tensors[name].size) for name in stored}
+        return made
+
+    def loaded_late(self, cta: int, argument: str, elements: Elements) -> str:
+        """What is wrong with a load by a CTA: another one has the same element and writes it, and nothing says which
+        comes first."""
+        last = self.touched.get(argument)
+        return last.load(self.order, cta, touched(elements)) if last is not None else ""
+
+    def stored_late(self, cta: int, argument: str, elements: Elements, combine: str, before: Array | None) -> str:
+        """The same of a store. before: what `elements` were in front of it."""
+        last = self.touched.get(argument)
+        if last is None or before is None:
+            return ""
+        at = touched(elements)
+        after = self.tensors[argument][at]
+        changed = (before != after) | ((after != after) if after.dtype.kind == "f" else False)
+        return last.store(self.order, cta, at[changed], bool(combine))
+
+    def held(self, argument: str, elements: Elements) -> Array | None:
+        """What the elements are now, where it counts."""
+        if argument not in self.touched:
+            return None
+        at = touched(elements)
+        check_inside(self.tensors[argument], at)
+        return self.tensors[argument][at]
 
     def misplaced(self, tensor_map: TensorMapSpec, coordinates: Sequence[int]) -> str:
         """What is wrong with the place of a box; "" if nothing is. A tensor map that is read or written from an
@@ -221,4 +296,5 @@ class GlobalTensors:
 
     def store(self, argument: str, elements: Elements, value: Array, combine: str, element: str) -> None:
         """Write or combine; IndexError outside of the tensor."""
+        self.changes.count += 1
         scatter(seen_as(self.tensors[argument], element), elements, value, combine, element)

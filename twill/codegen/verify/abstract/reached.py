@@ -13,6 +13,7 @@ from twill.tile.interpret.elements import OutsideOfTensor, spread
 from twill.tile.interpret.sequential import Instance, instances, visits
 from twill.tile.program import Access, Loop, Op, TileProgram, reads
 from twill.tile.uniformity import Uniformity, classify
+from twill.tile.vocabulary import ELECTED
 
 
 def looked_into(program: TileProgram) -> tuple[str, ...]:
@@ -166,7 +167,7 @@ class _Walker(Instance):
         known = all(value in self.values for value in reads(op))
         if op.kind == "visited" and not self.at:
             known = False
-        if op.region is not None and not op.region.bases() <= self.tensors.keys():
+        if op.region is not None and (op.kind == ELECTED or not op.region.bases() <= self.tensors.keys()):
             known = False
         if not self.free.issuperset(op.results) or not known or (op.access and op.access.base not in self.tensors):
             self.tell(dict.fromkeys(op.results))

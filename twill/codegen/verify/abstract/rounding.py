@@ -24,14 +24,15 @@ Program instances run in the opposite order, for what they add up in memory.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
 from twill.tile.interpret import block_scales
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.sequential import Instance, visits
+from twill.tile.interpret.sequential import Instance, Order, has_elected, one_each, visits
+from twill.tile.interpret.together import Alone, run_together
 from twill.tile.interpret.widen import NARROW
 from twill.tile.program import Loop, Op, TileProgram, TileType
 from twill.tile.vocabulary import MMA
@@ -59,12 +60,24 @@ def run_shaken(
     narrowed: frozenset[int],
     in_parts: Mapping[int, str] = MappingProxyType({}),
     cut: frozenset[int] = frozenset(),
+    order: Order | None = None,
 ) -> None:
     """Every program instance, the last one first; what it stores goes to `tensors`. narrowed: conversions whose
     rounding is moved in full (`narrowed_for_products`, or none: then few of them fall on the other side). in_parts:
-    lines whose MMAs are computed with another precision of `OF_PARTS` than they ask for. cut: as for `Instance`."""
+    lines whose MMAs are computed with another precision of `OF_PARTS` than they ask for. cut: as for `Instance`. order:
+    as for `twill.tile.interpret.sequential.run`."""
     noise = Noise()
     with np.errstate(all="ignore"):
+        if has_elected(program):  # of which another order may mean something else
+
+            def shaken(index: tuple[int, int, int], turns: Alone) -> None:
+                one = Shaken(program, index, grid, tensors, scalars, noise, narrowed, in_parts, cut)
+                one.turns = turns
+                one.run()
+
+            every = order or one_each(grid)
+            run_together([[partial(shaken, index) for index in cta] for cta in every.ctas], every.preempt)
+            return
         for index, at in reversed([*visits(program, grid, tensors, scalars)]):
             Shaken(program, index, grid, tensors, scalars, noise, narrowed, in_parts, cut, at).run()
 

@@ -23,6 +23,7 @@ from twill.codegen.warp.program import (
     LAST_PART,
     RECEIVED,
     WARP_VOTE,
+    Atomic,
     BulkCommit,
     BulkWait,
     Commit,
@@ -65,6 +66,7 @@ from twill.graph.work import moved_bytes
 from twill.tile.digits import rearranged
 from twill.tile.interpret.arithmetic import Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.atomics import atomically
 
 
 def execute(actor: Actor, stmt: Stmt) -> None:
@@ -161,6 +163,22 @@ def _sum_parts(actor: Actor, stmt: SumParts) -> None:
         actor.report("parts", f"{actor.role} adds {met}")
     actor.scope.names[LAST_PART] = not isinstance(met, str) and met is not None
     actor.fragments.write(stmt.result, met if actor.scope.names[LAST_PART] else value, actor.line)
+
+
+def _atomic(actor: Actor, stmt: Atomic) -> None:
+    """By one thread; where its mask does not hold the number is 0."""
+    scope, tensors = actor.scope, actor.machine.tensors
+    said = {"combine": stmt.combine.removeprefix("u"), "signed": not stmt.combine.startswith("u")}
+    said |= {"element": stmt.element}
+    values = [rounded(evaluate(value, scope), value.element)[()] for value in stmt.values]
+    holds = stmt.condition is None or bool(evaluate(stmt.condition, scope))
+    index = integer(stmt.index, scope)
+    old, changed = atomically(tensors.tensors[stmt.argument], said, [index, *values, holds])
+    actor.looked = True
+    tensors.changes.count += changed
+    if holds:
+        tensors.order.atomic(actor.machine.cta.number, stmt.argument, index, stmt.order)
+    scope.names[stmt.name] = int(old) if stmt.element in ("i32", "i64") else old
 
 
 def _copy(actor: Actor, stmt: Copy) -> None:
@@ -348,6 +366,7 @@ def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
 
 HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, SumParts: _sum_parts,
+    Atomic: _atomic,
     Copy: _copy, Rearrange: _rearrange, LoadShared: load_shared, StoreShared: store_shared,
     StoreScales: store_scales,
     LoadGlobal: load_global, StoreGlobal: store_global, Fence: _fence, Multiply: _multiply,

@@ -43,6 +43,7 @@ RULES: dict[str, str] = {
     "aligned": "a copy of the TMA begins at an innermost index that is no multiple of 16 bytes",
     "map": "a tensor map that is made anew while copies go through it, is not made where it is used, or cannot be made",
     "walk": "program instances: claimed and not told, told twice, learnt wrongly, or a counter that is not left at 0",
+    "cta-order": "two CTAs touch one element of memory, one of them writes, and no atomic operations order the two",
     "parts": "partial sums of program instances: one that comes twice, or never",
     "values": "other results than the sequential program has",
     "shared": "shared memory: size, overlap, alignment, swizzle",

@@ -275,6 +275,7 @@ def _atomic(operands: Operands, instruction: PtxInstruction) -> Step:
             old = memory[at : at + 1].view(dtype)
             before[lanes[i]] = memory[at]
             memory[at : at + 1] = combine(old, *(a[i : i + 1] for a in arguments)).astype(dtype).view(bits)
+            g.cta.world.memory.changes += bool(memory[at] != before[lanes[i]])
         g.cta.world.progress += 1
         if put is not None:
             put(g, before.view(dtype))

@@ -59,6 +59,7 @@ class GlobalMemory:
     def __init__(self) -> None:
         self.buffers: list[GlobalBuffer] = []
         self.starts: list[int] = []
+        self.changes = 0  # stores so far, and atomic operations that changed something
         self.next = FIRST
 
     def add(self, name: str, data: bytes | Array) -> int:
@@ -106,6 +107,7 @@ class GlobalMemory:
 
     def store(self, addresses: Array, size: int, values: Array) -> None:
         """Words of 1 to 8 bytes; of several at one address the last remains."""
+        self.changes += 1
         found = self.find(addresses, size)
         if found is not None:
             buffer, offsets = found
@@ -124,6 +126,7 @@ class GlobalMemory:
 
     def write_rows(self, addresses: Array, rows: Array) -> None:
         """The bytes of each row from its address on."""
+        self.changes += 1
         for row, address in zip(rows, addresses.tolist(), strict=True):
             buffer, at = self._run(address, len(row))
             buffer.bytes[at : at + len(row)] = row

@@ -31,6 +31,8 @@ from twill.ptx.program import InstructionPlace, PtxModule
 REGISTERS = 65536  # of an SM
 MOST = 255  # of a thread
 GRANULE = 8
+PATIENCE = 4096  # blocks of code without a change of global memory, behind which others have their turn
+IDLE = 2  # such turns of all CTAs behind which nothing will change any more
 ENOUGH = 20  # findings after which no further CTA is started
 
 
@@ -67,7 +69,8 @@ class PtxLaunch:
     program is taken for endless. scattered_budgets: warps of a warp group may be at different `setmaxnreg`s of the
     same number, as the idle warps are with which Triton fills a warp group up; PTX asks for one instruction. answers:
     to requests to cancel a cluster, in order: which of those that have not started, counted around; -1: none. Behind
-    the last one: the first that has not started. tolerated: rules whose findings do not stop the launch."""
+    the last one: the first that has not started. tolerated: rules whose findings do not stop the launch. together: a
+    cluster that goes round in a loop while memory stays as it is gives way to the others, which may change it."""
 
     arguments: Sequence[Argument]
     tensors: Mapping[str, Array]
@@ -80,6 +83,7 @@ class PtxLaunch:
     scattered_budgets: bool = False
     answers: tuple[int, ...] = ()
     tolerated: frozenset[str] = frozenset()
+    together: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,10 +115,18 @@ def execute(module: PtxModule, entry: str, launch: PtxLaunch) -> Result:
             indices[first : first + launch.cluster] for first in range(0, len(indices), launch.cluster)
         ]
         answers = list(launch.answers)
-        while pending:
-            world = _world(code, launch, memory, findings, pending.pop(0))
+
+        def begun(cluster: Sequence[Index]) -> World:
+            world = _world(code, launch, memory, findings, cluster)
             world.parameters, world.maps, world.visited = parameters, maps, visited
             world.pending, world.answers = pending, answers
+            return world
+
+        if launch.together:
+            blocks = _run_together([begun(one) for one in pending], findings, launch.blocks)
+            pending = []
+        while pending:
+            world = begun(pending.pop(0))
             finished = _run(world, findings, launch.blocks - blocks)
             blocks += world.blocks
             if not finished or sum(rule not in launch.tolerated for rule, _ in findings.found) >= ENOUGH:
@@ -194,9 +206,35 @@ def _world(
 # ---------------------------------------------------------------- running
 
 
-def _run(world: World, findings: PtxFindings, most: int) -> bool:
-    """All threads to their end; whether they got there."""
+def _run_together(worlds: Sequence[World], findings: PtxFindings, most: int) -> int:
+    """Clusters that wait for one another in loops; the blocks of code that ran. Each goes on until it ends or waits for
+    memory to change, and then the next one that can go on does."""
+    running, seen, idle = list(worlds), dict[int, int](), 0
+    while running and idle <= IDLE:
+        moved = False
+        for world in list(running):
+            changes = world.memory.changes
+            if seen.get(id(world)) == changes and not idle:
+                continue
+            finished = _run(world, findings, most, gives_way=True)
+            moved |= finished is not None or world.memory.changes != changes
+            seen[id(world)] = world.memory.changes
+            if finished is not None:
+                running.remove(world)
+            if finished is False or len(findings.found) >= ENOUGH:
+                return sum(one.blocks for one in worlds)
+        idle = 0 if moved else idle + 1
+    if running:
+        gangs = [gang for world in running for cta in world.ctas for gang in cta.gangs]
+        _stuck(findings, gangs, "deadlock", "all CTAs wait for memory to change")
+    return sum(one.blocks for one in worlds)
+
+
+def _run(world: World, findings: PtxFindings, most: int, gives_way: bool = False) -> bool | None:
+    """All threads to their end; whether they got there. gives_way: None where they go round while global memory stays
+    as it is."""
     gangs = [gang for cta in world.ctas for gang in cta.gangs]
+    since, changes = world.blocks, world.memory.changes
     try:
         while any(gang.strands for gang in gangs):
             moved = False
@@ -205,6 +243,10 @@ def _run(world: World, findings: PtxFindings, most: int) -> bool:
             if not moved and not _helped(world, gangs):
                 _stuck(findings, gangs, "deadlock", "nobody can go on")
                 return False
+            if gives_way and world.memory.changes != changes:
+                since, changes = world.blocks, world.memory.changes
+            elif gives_way and world.blocks - since >= PATIENCE:
+                return None
             if world.blocks > most:
                 _stuck(findings, gangs, "endless", f"no end after {world.blocks} blocks of code")
                 return False

@@ -12,7 +12,9 @@ The rules (PTX ISA, "tcgen05 Memory Consistency Model", "Causality Order"):
   `tcgen05.fence::before_thread_sync`;
 - no register of a `tcgen05.ld` is used before its wait;
 - what is stored to global memory is counted behind a barrier of the threads and a fence, and what is counted is read
-  behind a fence and a barrier.
+  behind a fence and a barrier;
+- of a kernel in which one thread does atomic operations for all: one that releases comes behind a barrier of the
+  threads that have stored, and they load and store behind a barrier behind one that acquires.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ class Since(Flag):
     LEFT_BY_ALL = auto()  # the same, and a barrier of the threads
     COUNTED = auto()  # an atomic operation
     COUNT_SEEN = auto()  # the same, and a fence
+    ACQUIRED = auto()  # an atomic operation that acquires
 
 
 @dataclass(frozen=True)
@@ -185,6 +188,7 @@ class Paths:
     flow: ControlFlow
     places: BarrierPlaces
     constants: Constants
+    elects: bool = False  # whether one thread does atomic operations for all
 
     def before(self) -> dict[int, Since]:
         """By instruction, what may have happened in front of it."""
@@ -223,8 +227,10 @@ class Paths:
                 return since & ~Since.LOADED
             case "tcgen05", "wait::st":
                 return since & ~Since.STORED
-            case "st", _ if "global" in one.modifiers:
+            case "st", _ if "global" in one.modifiers and not (self.elects and "relaxed" in one.modifiers):
                 return since | Since.LEFT
+            case "atom", _ if self.elects:
+                return since | Since.ACQUIRED if kind in ("acquire", "acq_rel") else since
             case "atom", _ if "global" in one.modifiers:
                 return since | Since.COUNTED
             case "fence" | "membar", _ if "gpu" in one.modifiers or "gl" in one.modifiers:
@@ -232,7 +238,7 @@ class Paths:
                 return since & ~(Since.LEFT_BY_ALL | Since.COUNTED) | seen
             case "bar" | "barrier", _ if "sync" in one.modifiers and "warp" not in one.modifiers:
                 by_all = Since.LEFT_BY_ALL if Since.LEFT in since else Since.NOTHING
-                return since & ~(Since.LEFT | Since.COUNT_SEEN) | by_all
+                return since & ~(Since.LEFT | Since.COUNT_SEEN | Since.ACQUIRED) | by_all
         return since
 
     def wrong(self, one: PtxInstruction, since: Since) -> Iterator[tuple[str, str]]:
@@ -249,6 +255,13 @@ class Paths:
                 for flag, word in ((Since.LOADED, "ld"), (Since.STORED, "st")):
                     if flag in since:
                         yield "tcgen05-wait", f"an arrival behind tcgen05.{word} without tcgen05.wait::{word}"
+            case "atom", "release" | "acq_rel" if self.elects and Since.LEFT in since:
+                yield "elected", "an atomic operation releases what was stored without a barrier behind it"
+            case "ld" | "st", _ if self.elects and {"global", "relaxed"} & {*one.modifiers} == {"global"}:
+                if Since.ACQUIRED in since:
+                    yield "elected", "memory is accessed without a barrier behind an operation that acquires"
+            case "atom" | "ld", _ if self.elects:
+                pass
             case "atom", _ if "global" in one.modifiers and since & (Since.LEFT | Since.LEFT_BY_ALL):
                 yield "partial-sums", "stores to global memory are counted without a barrier and a fence behind them"
             case "ld", _ if {"relaxed", "gpu", "global"} <= {*one.modifiers}:
@@ -265,10 +278,11 @@ class Paths:
         return not found or any(constant in place for constant in found for place in self.places.tensor)
 
 
-def misordered(function: Function, places: BarrierPlaces) -> tuple[PtxFinding, ...]:
-    """Every rule above that some path breaks, in the order of the text."""
+def misordered(function: Function, places: BarrierPlaces, elects: bool = False) -> tuple[PtxFinding, ...]:
+    """Every rule above that some path breaks, in the order of the text. elects: whether one thread does atomic
+    operations for all."""
     flow = ControlFlow.of(function)
-    paths = Paths(flow, places, Constants.of(function))
+    paths = Paths(flow, places, Constants.of(function), elects)
     found = (
         PtxFinding(rule, what, flow.instructions[at].place)
         for at, since in sorted(paths.before().items())

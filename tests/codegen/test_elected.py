@@ -1,0 +1,180 @@
+"""Kernels whose atomic operations are read, or order something, from Triton's source to what the PTX leaves; and that
+each lost order, wait or fence of them is found."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from tests.elected_kernels import ADD, KERNELS, LOCK, UNLOCK, ElectedKernel
+from tests.kernels import B200, H100
+from twill import exc
+from twill.codegen.emission import emit_scheduled, extract
+from twill.codegen.emit import Emission
+from twill.codegen.print.cuda.shared import buffers_end, tensor_barriers
+from twill.codegen.verify.abstract.inputs import launch
+from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.verify.ptx.thread_orders import BarrierPlaces, misordered
+from twill.codegen.warp.parse import parse as parse_program
+from twill.codegen.warp.program import Atomic, Elect, LoadGlobal, Stmt, StoreGlobal, WarpProgram, with_blocks
+from twill.codegen.warp.text import text
+from twill.kernel.problem import Case
+from twill.machine.description import Machine
+from twill.ptx.parse import parse
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.trial.execute import verified
+
+Files = Callable[..., str]
+WAITS = ("in the opposite order", "one waits for the others")  # for instances that come later
+
+
+def emitted(kernel_file: Files, kernel: ElectedKernel, machine: Machine = H100) -> tuple[Emission, WarpProgram]:
+    made = extract(f"{kernel_file(kernel.text)}::k", sig=kernel.sig, const=["B=256"])
+    emission = emit_scheduled(made, machine, solve(made.graph, machine, SolveOptions(strategy="heuristic")))
+    return emission, emission.program
+
+
+@pytest.mark.parametrize("machine", [H100, B200], ids=lambda machine: machine.name)
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_ptx_leaves_what_instances_in_the_same_order_do(kernel_file: Files, name: str, machine: Machine) -> None:
+    kernel = KERNELS[name]
+    emission, program = emitted(kernel_file, kernel, machine)
+    for ctas in (5,) if name in WAITS else (5, 2, 1):
+        made = launch(program.program, kernel.case())
+        found = verified(emission.build.ptx, emission.manifest, program, made, ctas)
+        assert found.said() == []
+        assert any(not np.array_equal(found.arrays[tensor], made.arrays[tensor]) for tensor in ("y", "s"))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_warp_programs_are_read_back_from_their_text(kernel_file: Files, name: str) -> None:
+    _, program = emitted(kernel_file, KERNELS[name])
+    assert parse_program(text(program), program.program) == program
+
+
+def test_a_launch_is_told_what_atomic_operations_read_and_change(kernel_file: Files) -> None:
+    manifest = emitted(kernel_file, KERNELS["the first one stores"])[0].manifest
+    assert manifest.reduces == ("s",)
+    assert {"x", "y", "s"} == set(manifest.loads)
+    assert ("s", "x") in manifest.apart and ("s", "y") in manifest.apart
+
+
+# ---------------------------------------------------------------- faults
+def changed(program: WarpProgram, edit: Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]) -> WarpProgram:
+    """The program with another body of its warp group."""
+    (group,) = program.groups
+    return replace(program, groups=(replace(group, body=edit(group.body)),))
+
+
+def relaxed(number: int) -> Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]:
+    """Atomic operations of the n-th Elect without an order."""
+
+    def inside(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
+        for stmt in stmts:
+            if isinstance(stmt, Atomic):
+                yield replace(stmt, order="relaxed")
+            else:
+                yield with_blocks(stmt, inside)
+
+    def edit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        at = [place for place, stmt in enumerate(body) if isinstance(stmt, Elect)][number]
+        return (*body[:at], *inside(body[at : at + 1]), *body[at + 1 :])
+
+    return edit
+
+
+def moved(kind: type[Stmt], tensor: str, by: int) -> Callable[[tuple[Stmt, ...]], tuple[Stmt, ...]]:
+    """The access of a tensor in front of the Elect before it (by -1), or behind the one behind it (1)."""
+
+    def edit(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        at = next(n for n, s in enumerate(body) if isinstance(s, kind) and s.window.argument == tensor)  # type: ignore[attr-defined]
+        elects = [n for n, stmt in enumerate(body) if isinstance(stmt, Elect)]
+        to = max(n for n in elects if n < at) if by < 0 else min(n for n in elects if n > at)
+        rest = [stmt for n, stmt in enumerate(body) if n != at]
+        rest.insert(to, body[at])
+        return tuple(rest)
+
+    return edit
+
+
+def without_last(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """The lock is not given back."""
+    at = [place for place, stmt in enumerate(body) if isinstance(stmt, Elect)][-1]
+    return (*body[:at], *body[at + 1 :])
+
+
+FAULTS = {
+    "the lock acquires nothing": (relaxed(0), "cta-order"),
+    "it is given back without release": (relaxed(1), "cta-order"),
+    "a load in front of the lock": (moved(LoadGlobal, "y", -1), "cta-order"),
+    "a store behind it": (moved(StoreGlobal, "y", 1), "cta-order"),
+    "it is not given back": (without_last, "deadlock"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_fail_a_lock_that_orders_less(kernel_file: Files, name: str) -> None:
+    _, program = emitted(kernel_file, KERNELS["a sum under a lock"])
+    assert verify(program) == ()
+    edit, rule = FAULTS[name]
+    assert rule in {violation.rule for violation in verify(changed(program, edit))}
+
+
+def rules(emission: Emission, ptx: str) -> set[str]:
+    places = BarrierPlaces(tensor_barriers(emission.program), buffers_end(emission.program))
+    return {one.rule for one in misordered(parse(ptx).function(emission.printed.function), places, elects=True)}
+
+
+def test_fail_a_barrier_before_or_behind_an_atomic_operation_that_is_not_there(kernel_file: Files) -> None:
+    emission, _ = emitted(kernel_file, ElectedKernel(LOCK + ADD + UNLOCK))
+    ptx = emission.build.ptx
+    assert rules(emission, ptx) == set()
+    barriers = [*re.finditer(r"bar\.sync[^;]*;", ptx)]
+    found = [rules(emission, ptx[: one.start()] + ptx[one.end() :]) for one in barriers]
+    assert len(barriers) == 4  # two of each; behind the last one is the next program instance
+    assert [bool(one) for one in found] == [False, True, True, True]  # nothing is stored in front of the lock
+    assert set().union(*found) == {"elected"}
+
+
+@pytest.mark.parametrize("name", ["a sum under a lock", "the last one reduces", "slots of a compaction"])
+def test_atomic_operations_have_their_order_in_the_ptx(kernel_file: Files, name: str) -> None:
+    ptx = emitted(kernel_file, KERNELS[name])[0].build.ptx
+    orders = re.findall(r"atom\.([a-z_]+)\.", ptx)
+    assert set(orders) <= {"acq_rel"} and orders
+
+
+# ---------------------------------------------------------------- what is refused
+PRODUCT = """@triton.jit
+def k(x, y, s, n, B: tl.constexpr):
+    r, c = tl.arange(0, 64), tl.arange(0, 64)
+    a = tl.load(x + r[:, None] * 64 + c[None, :])
+    d = tl.dot(a, a)
+    {last}
+    tl.store(y + r[:, None] * 64 + c[None, :], d.to(tl.float16))
+"""
+
+
+def test_fail_old_values_beside_products(kernel_file: Files) -> None:
+    file = kernel_file(PRODUCT.format(last="d += tl.atomic_add(s, 1)"))
+    with pytest.raises(exc.UnsupportedInKernel, match=r":8: an atomic operation whose old value .* with tl.dot"):
+        extract(f"{file}::k", sig=["x=*fp16:16", "y=*fp16:16", "s=*i32:16", "n=i32"], const=["B=64"])
+
+
+def test_fail_tiles_that_are_added_to_what_one_thread_reads(kernel_file: Files) -> None:
+    kernel = ElectedKernel(
+        "    tl.atomic_add(s + tl.arange(0, 16), 1)\n    t = tl.atomic_add(s, 1)\n    tl.store(y + t + at, v)\n"
+    )
+    with pytest.raises(exc.UnsupportedInKernel, match="`s` is changed by atomic operations on tiles"):
+        extract(f"{kernel_file(kernel.text)}::k", sig=kernel.sig, const=["B=256"])
+
+
+def test_sizes_at_which_a_kernel_waits_for_ever_are_not_made_up(kernel_file: Files) -> None:
+    kernel = ElectedKernel("    while tl.atomic_add(s, 0) == 0:\n        pass\n    tl.store(y + at, v)\n")
+    with pytest.raises(exc.UnknownProblem, match="with zeros in its locks and counters, `k` waits for ever"):
+        emitted(kernel_file, kernel)
+    assert isinstance(kernel.case(), Case)

@@ -1,0 +1,46 @@
+"""What an atomic operation on one number of memory does (`ATOMIC` of `twill.tile.vocabulary`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twill.tile.interpret.arrays import np
+from twill.tile.interpret.conversions import HELD, Array, rounded
+from twill.tile.interpret.elements import check_inside, scatter, seen_as
+from twill.tile.vocabulary import combining
+
+VALUES = {"load": 0, "cas": 2}  # operands behind the index, where it is not one
+
+
+def values_of(combine: str) -> int:
+    """How many operands an atomic operation has between its index and its mask."""
+    return VALUES.get(combine, 1)
+
+
+def atomically(tensor: Array, attributes: Mapping[str, Any], operands: Sequence[Any]) -> tuple[Any, bool]:
+    """What was in the tensor in front of the operation, 0 where the mask does not hold; and whether it changed.
+    operands: index, values, mask. Errors: OutsideOfTensor."""
+    combine, element = str(attributes["combine"]), str(attributes["element"])
+    index, values, masks = operands[0], operands[1 : 1 + values_of(combine)], operands[1 + values_of(combine) :]
+    if masks and not masks[0]:
+        return rounded(np.zeros((), HELD[element]), element)[()], False
+    seen, address = seen_as(tensor, element), np.asarray(index).reshape(1).astype(np.int64)
+    check_inside(seen, address)
+    old = seen[address][0]
+    match combine:
+        case "load":
+            pass
+        case "cas":
+            if _bits(old) == _bits(np.asarray(values[0]).astype(seen.dtype)):  # of floats, too (PTX ISA: atom.cas)
+                seen[address] = np.asarray(values[1]).astype(seen.dtype)
+        case "xchg" | "store":
+            seen[address] = np.asarray(values[0]).astype(seen.dtype)
+        case _:
+            inside = np.ones(1, bool)
+            scatter(seen, (address, inside), np.asarray(values[0]).reshape(1), combining(attributes), element)
+    return old, _bits(seen[address][0]) != _bits(old)
+
+
+def _bits(number: Any) -> bytes:
+    return np.asarray(number).tobytes()
