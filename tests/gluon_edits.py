@@ -1,5 +1,7 @@
 """Edits of emitted modules of Gluon, one at a time: whether reading back what Triton makes of them finds each.
 
+An edit that changes no instruction (the next slot of a ring that has one) is no edit; the next place is taken.
+
 python -m tests.gluon_edits DIR...     # as `twill emit --as gluon --out DIR` left them; exit code 1 if one is not found
 """
 
@@ -9,7 +11,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from twill.codegen.print.gluon.shared import FILE
@@ -36,7 +38,7 @@ BLACKWELL: dict[str, tuple[str, Change]] = {
     "a commit is gone": (r"^( +)tcgen05_commit\(.*$", r"\1pass"),
     "a read is gone": (r"^( +\w+ = ).*\.load\((MMA_(\d+))\)$", r"\1gl.zeros([128, \3], gl.float32, \2)"),
 }
-"""What is edited -> the first place that matches, in the module or the file beside it, and what stands there then."""
+"""What is edited -> the places that match, in the module or the file beside it, and what stands there then."""
 
 
 def survey(folder: Path) -> list[str]:
@@ -45,25 +47,47 @@ def survey(folder: Path) -> list[str]:
     texts = {file: (folder / file).read_text(encoding="utf-8") for file in (path.name, FILE)}
     missed: list[str] = []
     edits = BOTH | (BLACKWELL if "tcgen05_mma" in texts[path.name] else HOPPER)
-    for edit, (before, after) in edits.items():
-        file = next((file for file in texts if re.search(before, texts[file], re.MULTILINE)), None)
-        if file is None:
-            raise ValueError(f"{path}: no place for `{edit}`")
-        edited = re.sub(before, after, texts[file], count=1, flags=re.MULTILINE)
-        with tempfile.TemporaryDirectory() as place:
-            shutil.copytree(folder, place, dirs_exist_ok=True)
-            (Path(place) / file).write_text(edited, encoding="utf-8")
-            said = _found(Path(place) / path.name)
+    for edit in edits:
+        said = _found(folder, path.name, texts, edits[edit])
         missed += [] if said else [edit]
         print(f"{folder.name}: {edit}: {said or 'NOT FOUND'}", flush=True)
     return missed
 
 
-def _found(path: Path) -> str:
+def _found(folder: Path, module: str, texts: Mapping[str, str], edit: tuple[str, Change]) -> str:
+    """What is told of an edit, at the first place at which it changes an instruction; that it changes none anywhere.
+    Raises ValueError if it has no place."""
+    before, after = edit
+    places = 0
+    for file, text in texts.items():
+        for place in re.finditer(before, text, re.MULTILINE):
+            places += 1
+            changed = re.sub(before, after, place[0], count=1, flags=re.MULTILINE)
+            edited = text[: place.start()] + changed + text[place.end() :]
+            with tempfile.TemporaryDirectory() as copy:
+                shutil.copytree(folder, copy, dirs_exist_ok=True)
+                (Path(copy) / file).write_text(edited, encoding="utf-8")
+                said, ptx = _told(Path(copy) / module)
+            if said or instructions(ptx) != instructions(_told(folder / module)[1]):
+                return said
+    if not places:
+        raise ValueError(f"{folder}: no place for `{before}`")
+    return f"harmless: no instruction changes, at none of {places} places"
+
+
+def _told(path: Path) -> tuple[str, str]:
+    """What is told of a module, and what Triton made of it."""
     try:
-        return "; ".join(one.describe(path.name) for one in compared(path).differences)
+        found = compared(path)
     except GluonRejected as error:
-        return str(error)
+        return str(error), ""
+    return "; ".join(one.describe(path.name) for one in found.differences), found.ptx
+
+
+def instructions(ptx: str) -> list[str]:
+    """A module of PTX without what only debuggers read, and from which line it is."""
+    code = ptx.partition(".section")[0]
+    return [line for line in code.splitlines() if not line.strip().startswith((".loc", ".file", "//", "$L__tmp"))]
 
 
 def main(folders: Sequence[str]) -> int:

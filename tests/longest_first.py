@@ -17,6 +17,7 @@ LONGEST = (
     "codegen/targets/test_blackwell_attention.py",
     "codegen/test_gluon.py",
     "codegen/test_gluon_blackwell.py",
+    "codegen/test_gluon_pairs.py",
     "tile/interpret/test_generated.py",
     "codegen/targets/test_blackwell_scales.py",
     "codegen/test_printer_survey.py",

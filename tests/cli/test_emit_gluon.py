@@ -61,7 +61,24 @@ def test_the_price_is_told_beside_the_cuda_form_s_interval(
     assert found.ii == 512
     monkeypatch.setattr("twill.cli.emit.extracted_as", lambda *_: SimpleNamespace(graph=None))
     monkeypatch.setattr("twill.cli.emit.solved", lambda *_: found.model_copy(update={"ii": interval}))
-    assert command.price(found, H100, Namespace(schedule=None if interval else "given.json")) == said
+    assert command.price(found, H100, Namespace(schedule=None if interval else "given.json", cluster=1)) == said
+
+
+def test_pairs_of_ctas_are_tried_first_where_they_have_less_i(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tried: list[tuple[bool, int]] = []
+
+    def refuse(kernel: Extracted, machine: Any, solve: Any, *_: Any) -> None:
+        found = solve(kernel.graph, machine)
+        tried.append((found.cooperation.pair, found.ii))
+        raise NotInGluon("what was tried")
+
+    monkeypatch.setattr("twill.codegen.gluon.emit_gluon", refuse)
+    words = ["emit", "examples/gemm.py", "--spec", "bf16", "--machine", "b200", "--as", "gluon", "--no-store"]
+    assert main([*words, "--out", str(tmp_path / "o")]) == codes.BAD_INPUT
+    assert tried == [(True, 384), (False, 512)]
+    assert "what was tried" in capsys.readouterr().err
 
 
 def test_what_gluon_cannot_say_of_the_best_schedule_is_said_of_the_next(monkeypatch: pytest.MonkeyPatch) -> None:

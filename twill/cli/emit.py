@@ -184,7 +184,9 @@ def in_pairs(kernel: Extracted, machine: Machine, arguments: Namespace, make: Ca
     if arguments.cluster is None and pairs_pay(kernel, machine, alone, paired):
         try:
             return make(paired)
-        except (exc.UnsupportedInKernel, exc.CandidateRefused, exc.Infeasible) as refused:
+        except (
+            exc.UnsupportedInKernel, exc.CandidateRefused, exc.Infeasible, exc.NotInGluon, exc.NoGluon, exc.GluonSpills
+        ) as refused:  # fmt: skip
             say_more(f"no pairs of CTAs: {refused.message}")
     return make(alone)
 

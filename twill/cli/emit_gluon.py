@@ -12,6 +12,7 @@ from twill.cli import codes
 
 if TYPE_CHECKING:
     from twill.codegen.emission import Extracted
+    from twill.codegen.gluon import GluonEmission
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
     from twill.schedule.document import Schedule
@@ -22,7 +23,7 @@ BLOCKS = (1, 2, 4)  # row blocks that are as high as one another: powers of two
 def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> int:
     """Write the kernel as a module of Gluon to --out; with --ir print the warp program that it says. Errors: NotInGluon
     before anything is solved, where no schedule could be said."""
-    from twill.cli.emit import given, say_more, solved
+    from twill.cli.emit import given, in_pairs, say_more, solved
     from twill.cli.output import folder, write_all
     from twill.codegen.gluon import emit_gluon
     from twill.codegen.gluon_sharing import with_shared_tiles
@@ -31,21 +32,25 @@ def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> 
     from twill.codegen.targets.base import target_of
     from twill.codegen.warp.text import text
 
-    refuse_at_once(kernel.program, arguments.cluster or 1, arguments.order)
+    refuse_at_once(kernel.program, arguments.order)
+    refuse_clusters(kernel.graph, machine, arguments)
 
-    def solve(graph: DependenceGraph, on: Machine) -> Schedule:
-        if arguments.schedule is not None:
-            return given(arguments)
-        found = solved(graph, on, arguments)
-        if arguments.blocks is not None or arguments.pin:
-            return found
+    def make(asked: Namespace) -> GluonEmission:
+        def solve(graph: DependenceGraph, on: Machine) -> Schedule:
+            if asked.schedule is not None:
+                return given(asked)
+            found = solved(graph, on, asked)
+            if asked.blocks is not None or asked.pin:
+                return found
 
-        def again(blocks: int, pins: tuple[str, ...]) -> Schedule:
-            return solved(graph, on, Namespace(**{**vars(arguments), "blocks": blocks, "pin": list(pins)}))
+            def again(blocks: int, pins: tuple[str, ...]) -> Schedule:
+                return solved(graph, on, Namespace(**{**vars(asked), "blocks": blocks, "pin": list(pins)}))
 
-        return with_shared_tiles(found, on, again)
+            return with_shared_tiles(found, on, again)
 
-    emission = emit_gluon(kernel, machine, solve, say_more, lambda: others(kernel.graph, machine, arguments))
+        return emit_gluon(kernel, machine, solve, say_more, lambda: others(kernel.graph, machine, asked))
+
+    emission = make(arguments) if arguments.schedule is not None else in_pairs(kernel, machine, arguments, make)
     if arguments.execute:
         from twill.trial.gluon import checked
 
@@ -74,6 +79,23 @@ def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> 
     return codes.SOLVED
 
 
+def refuse_clusters(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> None:
+    """Raises NotInGluon where two CTAs were to load tiles together that each multiplies alone; NoGluon where they were
+    to multiply together and the installed Triton can't have that."""
+    from twill import exc
+    from twill.codegen.compile.gluon.triton import available
+    from twill.codegen.gluon import ARCHITECTURES, PAIR
+    from twill.graph.pairs import may_pair
+    from twill.solve.regions import main_region
+
+    if (arguments.cluster or 1) == 1:
+        return
+    if arguments.no_pair or not may_pair(main_region(graph), machine):
+        what = "tiles that two CTAs load together and multiply alone have no printer for Gluon"
+        raise exc.NotInGluon(what, hint="emit without `--cluster`")
+    available(ARCHITECTURES[machine.architecture], PAIR)
+
+
 def others(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Iterator[Schedule]:
     """Schedules of other numbers of row blocks, the smallest I first, if nobody said which; none where one is given."""
     from twill import exc
@@ -92,13 +114,12 @@ def others(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> It
 
 def price(schedule: Schedule, machine: Machine, arguments: Namespace) -> str:
     """The CUDA form's I, whose warps may vote and whose row blocks may be uneven; "" where a schedule was given."""
-    from twill.cli.emit import extracted_as, solved
-    from twill.schedule.document import Schedule as Document
+    from twill.cli.emit import extracted_as, in_pairs, solved
 
     if arguments.schedule is not None:
         return ""
-    best = solved(extracted_as(arguments).graph, machine, arguments)
-    assert isinstance(best, Document)
+    kernel = extracted_as(arguments)
+    best = in_pairs(kernel, machine, arguments, lambda asked: solved(kernel.graph, machine, asked))
     if best.ii == schedule.ii:
         return "; the CUDA form has the same"
     return f"; the CUDA form has I = {best.ii} ({100 * (schedule.ii - best.ii) / best.ii:+.0f} %)"

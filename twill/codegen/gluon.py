@@ -46,23 +46,25 @@ from twill.manifest.document import sha256
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 
-SCHEMA = "twill.gluon/3"
+SCHEMA = "twill.gluon/4"
 MODULE, MANIFEST = "{}_gluon.py", "gluon.json"
 MOST_LOCAL = 16 * 4
 """Bytes of a thread that a module may keep in local memory: 16 registers, which a main loop can do without."""
 ATTEMPTS = 6  # lowerings that are compiled, each for some seconds, before a module is refused for what it keeps there
 ARCHITECTURES = {**hopper.ARCHITECTURES, **blackwell.ARCHITECTURES}
+PAIR = 2  # CTAs that multiply together, where a schedule is one of pairs
 LAUNCH = "i32"  # what the launcher adds to the arguments of the Triton kernel
 
 
 @dataclass(frozen=True)
 class ModuleOptions:
     """What Triton is asked for. multiples: what parameters are multiples of. fused: whether a product and a sum may be
-    one operation."""
+    one operation. ctas: of a cluster."""
 
     capability: int
     multiples: dict[str, int]
     fused: bool
+    ctas: int = 1
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class GluonEmission:
             "capability": self.asked.capability,
             "multiples": self.asked.multiples,
             "fused": self.asked.fused,
+            "ctas": self.asked.ctas,
             "changes": [change.said() for change in changes(self.program)],
             "facts": [[fact.line, fact.said, fact.kernel] for fact in self.module.facts],
             "shared": self.compiled.shared,
@@ -152,6 +155,7 @@ def _of_schedule(kernel: Extracted, schedule: Schedule, machine: Machine, notify
     """Of the first lowering of a schedule that does not spill, and whose products need not wait for one another.
     Errors: NotInGluon, GluonSpills, GluonWaits, and the others."""
     refuse_foreign(schedule, kernel.graph, machine)
+    available(ARCHITECTURES[machine.architecture], PAIR if schedule.cooperation.pair else 1)
     check_or_raise(schedule, machine)
     notify("lowering to what Gluon can say")
     fewest: GluonEmission | None = None
@@ -188,7 +192,7 @@ def _emitted(
         path = Path(folder) / MODULE.format(program.program.kernel)
         path.write_text(module.text, encoding="utf-8")
         signature = signature_of(module, program, path)
-        asked = asked_of(machine, kernel)
+        asked = asked_of(machine, kernel, program)
         compiled = compile_module(path, module.entry, signature, asked)
     notify("reading back what Triton made of it")
     if found := differences(module.text, compiled.ptx, module.facts):
@@ -226,7 +230,8 @@ def lowerings(wired: Wired, schedule: Schedule, machine: Machine) -> Iterator[Wa
 def _lowered(
     wired: Wired, schedule: Schedule, machine: Machine, candidate: LoweringCandidate, registers: int
 ) -> WarpProgram | None:
-    made = streams(wired, schedule, machine, candidate, "static", 1)
+    ctas = PAIR if schedule.cooperation.pair else 1
+    made = streams(wired, schedule, machine, candidate, "static", ctas)
     if isinstance(made, CandidateRefusal):
         if made.error is not None:
             raise made.error
@@ -254,11 +259,12 @@ def signature_of(module: GluonModule, program: WarpProgram, path: Path) -> tuple
     return tuple(made)
 
 
-def asked_of(machine: Machine, kernel: Extracted) -> ModuleOptions:
+def asked_of(machine: Machine, kernel: Extracted, program: WarpProgram) -> ModuleOptions:
     """How the module of a kernel is compiled for a machine."""
     multiples = {a.name: a.divisibility for a in kernel.program.arguments if a.divisibility > 1}
     fused = kernel.program.fp_fusion and not kernel.program.strict
-    return ModuleOptions(ARCHITECTURES[machine.architecture], multiples, fused)
+    ctas = program.cluster.ctas if program.cluster is not None else 1
+    return ModuleOptions(ARCHITECTURES[machine.architecture], multiples, fused, ctas)
 
 
 def compile_module(
@@ -266,4 +272,4 @@ def compile_module(
 ) -> CompiledModule:
     """The kernel of a module, compiled. Errors: NoGluon, GluonRejected."""
     function = getattr(load(path), entry)
-    return compile_kernel(function, dict(signature), asked.multiples, asked.capability, asked.fused)
+    return compile_kernel(function, dict(signature), asked.multiples, asked.capability, asked.fused, asked.ctas)

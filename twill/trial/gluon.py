@@ -119,7 +119,8 @@ def passed(argument: Any, elements: dict[str, str]) -> list[ptx.Argument]:
         base = argument.base.base if isinstance(argument.base, _Given) else str(argument.base)
         element, rank = {"f8e4m3": "f8e4m3fn"}.get(elements[base], elements[base]), len(argument.shape)
         width = argument.layout.element_bitwidth // 8
-        box = (*argument.block_shape[:-1], min(argument.block_shape[-1], argument.layout.swizzle_byte_width // width))
+        block = _of_cta(argument)
+        box = (*block[:-1], min(block[-1], argument.layout.swizzle_byte_width // width))
         entry = MapEntry(
             base, element, tuple(argument.shape), tuple(argument.strides), 0, box, argument.layout.swizzle_byte_width
         )
@@ -135,6 +136,14 @@ def passed(argument: Any, elements: dict[str, str]) -> list[ptx.Argument]:
     return [float(argument) if isinstance(argument, float) else int(argument)]
 
 
+def _of_cta(argument: _Made) -> list[int]:
+    """What a CTA copies of a descriptor's block: all of it, or its half where two CTAs have one each."""
+    halves = getattr(argument.layout, "cga_layout", None) or []
+    return [
+        extent // 2 ** sum(basis[axis] != 0 for basis in halves) for axis, extent in enumerate(argument.block_shape)
+    ]
+
+
 def execute(
     compiled: CompiledModule,
     path: Path,
@@ -144,11 +153,13 @@ def execute(
     launch: CheckedLaunch,
     ctas: int = 2,
 ) -> Execution:
-    """The compiled module at `path` launched, and its differences from the sequential tile program."""
+    """The compiled module at `path` launched, and its differences from the sequential tile program. ctas: that there is
+    room for, or pairs of them."""
     tile = program.program
+    together = program.cluster.ctas if program.cluster is not None else 1
     launch, against = in_range(program, launch)
     elements = {a.name: a.type.element.partition(":")[2] for a in tile.arguments if a.name in launch.arrays}
-    grid, arguments = recorded(load(path), entry, specialization, launch, ctas)
+    grid, arguments = recorded(load(path), entry, specialization, launch, ctas * together)
     bits = {name: as_bits(array, elements[name]) for name, array in launch.arrays.items()}
     given = [one for argument in arguments for one in passed(argument, elements)]
     scratch = [ptx.PointerArgument(SCRATCH)] * 2
@@ -158,7 +169,8 @@ def execute(
         ptx.PtxLaunch(
             arguments=[*given, *scratch],
             tensors={**bits, SCRATCH: np.zeros(16, np.uint8)},
-            grid=(grid[0], 1, 1),
+            grid=(grid[0] * together, 1, 1),
+            cluster=together,
             threads=compiled.warps * LANES,
             shared=compiled.shared,
             scattered_budgets=True,
@@ -190,9 +202,17 @@ def checked(emission: GluonEmission, specialization: Specialization) -> str:
 
 
 def _launches(program: WarpProgram, problem: ProblemTable | None) -> list[tuple[CheckedLaunch, int]]:
-    """Launches and on how many CTAs. Rings in tensor memory are filled once an instance, so one CTA gets more instances
-    than they have slots."""
+    """Launches and on how many CTAs, or pairs of them. Rings in tensor memory are filled once an instance, so one CTA
+    gets more instances than they have slots."""
     slots = max((aref.depth for aref in program.arefs if aref.transport == "mma"), default=0)
     found = [(wrapping(program, problem), 2)]
-    many = [one for one in small(program, MADE, problem) if math.prod(one.grid) > slots > 0]
+    many = [one for one in small(program, MADE, problem) if _worked_on(one, program) > slots > 0]
     return found + [(launch, 1) for launch in many[:1]]
+
+
+def _worked_on(launch: CheckedLaunch, program: WarpProgram) -> int:
+    """How many instances there are, or pairs of them."""
+    sizes = list(launch.grid)
+    if program.cluster is not None:
+        sizes[program.cluster.axis] = -(-sizes[program.cluster.axis] // program.cluster.ctas)
+    return math.prod(sizes)

@@ -24,13 +24,14 @@ from twill.manifest.document import sha256
 @dataclass(frozen=True)
 class Edited:
     """edited: whether the file, or the one that modules share, is another than was emitted. facts: how many were
-    compared."""
+    compared. ptx: what Triton made of it."""
 
     kernel: str
     schedule: str
     edited: bool
     facts: int
     differences: tuple[ModuleDifference, ...]
+    ptx: str
 
 
 def compared(path: Path) -> Edited:
@@ -57,10 +58,11 @@ def compared(path: Path) -> Edited:
         raise
     except Exception as error:
         raise exc.ModuleNotReadable(str(path), f"{type(error).__name__}: {error}") from None
-    made = compile_kernel(function, dict(said["signature"]), said["multiples"], said["capability"], said["fused"])
+    asked = (said["multiples"], said["capability"], said["fused"], said["ctas"])
+    made = compile_kernel(function, dict(said["signature"]), *asked)
     edited = (sha256(text.encode()), sha256(beside.encode())) != (said["module"], said["beside"])
     found = (*differences(text, made.ptx, facts, beside), *_without_room(made, facts))
-    return Edited(said["kernel"], said["schedule"], edited, len(facts), found)
+    return Edited(said["kernel"], said["schedule"], edited, len(facts), found, made.ptx)
 
 
 def _without_room(made: CompiledModule, facts: list[ModuleFact]) -> Iterator[ModuleDifference]:

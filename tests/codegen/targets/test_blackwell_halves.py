@@ -15,18 +15,24 @@ from tests.blackwell_kept import BACKWARD, BACKWARD_CAUSAL, LINEAR, compiled, ke
 from tests.codegen.targets.test_blackwell import changed
 from tests.codegen.targets.test_blackwell_attention import at
 from tests.golden_schedules import Example
-from twill.codegen.gluon import lower_for_gluon
+from twill.codegen.emission import Extracted, extract
+from twill.codegen.gluon import emit_gluon, lower_for_gluon
+from twill.codegen.print.gluon.sayable import reasons
 from twill.codegen.targets.base import target_of
 from twill.codegen.verify.abstract.inputs import launch
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp import program as aref
 from twill.codegen.warp.layout import Accumulator
-from twill.exc import NotInGluon
 from twill.graph.dependence import Tile
 from twill.graph.tile_size import tensor_bytes
 from twill.kernel.specialization import problem_of
+from twill.schedule.document import Schedule
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.tile.rewrite.pipeline import Allowed
 from twill.trial import execute
+from twill.trial.gluon import checked
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
@@ -98,10 +104,26 @@ def test_rows_that_no_product_has_are_refused_with_both_numbers() -> None:
     assert target.sizes == "128 or 64 rows, columns in 16s up to 256"
 
 
-def test_gluon_has_no_words_for_64_rows() -> None:
-    with pytest.raises(NotInGluon, match=r"the 64 rows of `\w+` in tensor memory have no printer") as refused:
-        lower_for_gluon(kernel(LINEAR).wired, schedule(LINEAR), machine())
-    assert "128 rows" in (refused.value.hint or "")
+def gemm_of_64_rows() -> tuple[Extracted, Schedule]:
+    signature = ("a_desc=tensordesc<bf16[64,64]>", "c_desc=tensordesc<bf16[64,128]>")
+    found = extract("examples/gemm.py", "bf16", signature, ("BLOCK_M=64",), Allowed(conditional=False))
+    return found, solve(found.graph, machine(), SolveOptions(fuse=False))
+
+
+@pytest.mark.parametrize("one", ["gemm", "linear"])
+def test_a_module_of_gluon_has_results_of_64_rows(one: str) -> None:
+    read, found = gemm_of_64_rows() if one == "gemm" else (kernel(LINEAR), schedule(LINEAR))
+    made = emit_gluon(read, machine(), lambda *_: found)
+    assert any(fact.said.startswith("tcgen05_mma: m64n") for fact in made.module.facts)
+    assert made.compiled.local == 0 and "tcgen05.ld.sync.aligned.16x32bx2" in made.compiled.ptx
+    assert "equal to the tile program, nothing found" in checked(made, read.specialization)
+
+
+def test_gluon_has_no_words_for_other_rows_than_128_and_64() -> None:
+    program = lower_for_gluon(kernel(LINEAR).wired, schedule(LINEAR), machine())
+    buffers = tuple(replace(b, shape=(32, b.shape[1])) if b.tensor else b for b in program.buffers)
+    (_, what, instead) = next(reasons(replace(program, buffers=buffers), 16))
+    assert "the 32 rows of" in what and "128 or 64 rows" in instead
 
 
 # ---------------------------------------------------------------- what is wrong is found

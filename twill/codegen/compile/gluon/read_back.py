@@ -168,11 +168,11 @@ def _read(text: str) -> str:
 def _tensor(text: str, numbers: dict[str, int]) -> str:
     """What an instruction of tensor memory says, or nothing. numbers: registers that are constants."""
     if product := blackwell.PTX_MMA.search(text):
-        kind, a, descriptor = product.groups()
+        ctas, kind, a, descriptor = product.groups()
         number = numbers.get(descriptor, int(descriptor) if descriptor.isdigit() else 0)
-        return blackwell.product_fact(blackwell.described(number), kind, a.startswith("["))
-    if blackwell.PTX_COMMIT.search(text):
-        return blackwell.COMMIT
+        return blackwell.product_fact(blackwell.described(number), kind, a.startswith("["), ctas == "2")
+    if commit := blackwell.PTX_COMMIT.search(text):
+        return blackwell.commit_fact("multicast" in commit[1])
     access = blackwell.PTX_ACCESS.search(text)
     return blackwell.ACCESSES[access[1]] if access else ""
 

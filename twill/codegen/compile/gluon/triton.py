@@ -16,7 +16,7 @@ from typing import Any
 from twill import exc
 from twill.codegen.compile.gluon.added_waits import added_waits
 from twill.codegen.print.gluon.shared import FILE, NAME, PATH
-from twill.codegen.print.gluon.versions import COMPILING, ELEMENTS, NEWEST, OLDEST, OLDEST_BLACKWELL
+from twill.codegen.print.gluon.versions import COMPILING, ELEMENTS, NEWEST, OLDEST, OLDEST_BLACKWELL, OLDEST_PAIRS
 
 LANES = 32
 BLACKWELL = 100  # the first compute capability with tensor memory, times ten
@@ -62,11 +62,14 @@ def _lacking(error: ImportError | AttributeError) -> str:
     return re.sub(r"cannot import name '(\w+)' from '([\w.]+)'.*", r"\2.\1", str(error))
 
 
-def available(capability: int) -> dict[str, Any]:
-    """The same for an architecture (compute capability times ten). Raises NoGluon also where the Triton is too old."""
+def available(capability: int, ctas: int = 1) -> dict[str, Any]:
+    """The same for an architecture (compute capability times ten), and so many CTAs that multiply together. Raises
+    NoGluon also where the Triton is too old."""
     has = gluon()
     if capability >= BLACKWELL and _edition(_version()) < _edition(OLDEST_BLACKWELL):
         raise exc.NoGluon(_version(), OLDEST_BLACKWELL, NEWEST, "Gluon for Blackwell as modules need it")
+    if ctas > 1 and _edition(_version()) < _edition(OLDEST_PAIRS):
+        raise exc.NoGluon(_version(), OLDEST_PAIRS, NEWEST, "wait of two CTAs before they allocate tensor memory")
     return has
 
 
@@ -124,15 +127,16 @@ def scalar_type(element: str) -> str:
 
 
 def compile_kernel(
-    kernel: Any, signature: Mapping[str, str], multiples: Mapping[str, int], capability: int, fused: bool
+    kernel: Any, signature: Mapping[str, str], multiples: Mapping[str, int], capability: int, fused: bool, ctas: int = 1
 ) -> CompiledModule:
     """The kernel for an architecture. multiples: of parameters that are multiples of 16. fused: whether a product and a
-    sum may be one operation. Errors: GluonRejected; NoGluon for what the installed Triton is too old for."""
-    has = available(capability)
+    sum may be one operation. ctas: of a cluster. Errors: GluonRejected; NoGluon for what the installed Triton is too
+    old for."""
+    has = available(capability, ctas)
     names = list(signature)
     attributes = {(names.index(n),): [["tt.divisibility", m]] for n, m in multiples.items() if n in names}
     source = has["GluonASTSource"](kernel, dict(signature), constexprs={}, attrs=attributes)
-    options = {"num_warps": 4, "num_ctas": 1, "enable_fp_fusion": fused}
+    options = {"num_warps": 4, "num_ctas": ctas, "enable_fp_fusion": fused}
     try:
         made = has["compile"](source, target=has["GPUTarget"]("cuda", capability, LANES), options=options)
     except Exception as error:

@@ -20,13 +20,13 @@ OPERANDS = {"bf16": "f16", "f16": "f16", "f8e4m3": "f8f6f4", "f8e5m2": "f8f6f4"}
 """Elements of products that are printed -> the kind of their instruction (PTX ISA, tcgen05.mma)."""
 WORKER_BUDGET = 56  # registers of a thread of a partition that only issues instructions
 FEW_REGISTERS = 64  # of a thread, with which a partition has fewer columns of tensor memory in registers at a time
-ROWS, LANES, WARPS = 128, 32, 4  # of tensor memory; of a warp; of a partition that reads tensor memory
+ROWS, LANES, WARPS = (128, 64), 32, 4  # of results in tensor memory; of a warp; of a partition that reads tensor memory
 
-PTX_MMA = re.compile(r"tcgen05\.mma\.cta_group::1\.kind::(\w+) +\[[^\]]*\], *(\[[^\]]*\]|\S+), *\S+, *(%\w+|\d+),")
-"""A product: its kind, operand A (an address of tensor memory, or a descriptor), and the register or number of its
-instruction descriptor."""
-PTX_COMMIT = re.compile(r"tcgen05\.commit\.")
-PTX_ACCESS = re.compile(r"tcgen05\.(ld|st)\.sync\.aligned\.32x32b\.")
+PTX_MMA = re.compile(r"tcgen05\.mma\.cta_group::([12])\.kind::(\w+) +\[[^\]]*\], *(\[[^\]]*\]|\S+), *\S+, *(%\w+|\d+),")
+"""A product: its CTAs, its kind, operand A (an address of tensor memory, or a descriptor), and the register or number
+of its instruction descriptor."""
+PTX_COMMIT = re.compile(r"tcgen05\.commit\.(\S+)")
+PTX_ACCESS = re.compile(r"tcgen05\.(ld|st)\.sync\.aligned\.(?:32x32b|16x32bx2)\.")
 ACCESSES = {"ld": "a read of tensor memory", "st": "a store to tensor memory"}
 
 
@@ -35,14 +35,25 @@ def has_tensor_memory(program: WarpProgram) -> bool:
     return any(buffer.tensor for buffer in program.buffers)
 
 
-def read_layout(columns: int) -> str:
-    """The registers that tensor memory is read into: a row of the tile for each thread."""
-    return f"gl.BlockedLayout([1, {columns}], [{LANES}, 1], [{WARPS}, 1], [0, 1])"
+def read_layout(columns: int, rows: int, pair: bool) -> str:
+    """The registers that tensor memory is read into: a row of the tile for each thread; for those of two CTAs if they
+    are a pair. rows: 64 for half a row for each thread, 16 rows for a warp; else 0."""
+    if rows:
+        half = LANES // 2
+        return f"gl.BlockedLayout([1, {columns // 2}], [{half}, 2], [{WARPS}, 1], [0, 1])"
+    divided = ", cga_layout=[[1, 0]]" if pair else ""
+    return f"gl.BlockedLayout([1, {columns}], [{LANES}, 1], [{WARPS}, 1], [0, 1]{divided})"
 
 
-def product_fact(shape: str, kind: str, tensor: bool) -> str:
-    """What is read back of a product. shape: as m128n64. tensor: whether operand A is in tensor memory."""
-    return f"{MMA}: {shape} of {kind}{', A from tensor memory' if tensor else ''}"
+def product_fact(shape: str, kind: str, tensor: bool, pair: bool) -> str:
+    """What is read back of a product. shape: as m128n64. tensor: whether operand A is in tensor memory. pair: whether
+    two CTAs make it."""
+    return f"{MMA}: {shape} of {kind}{', A from tensor memory' if tensor else ''}{', by two CTAs' if pair else ''}"
+
+
+def commit_fact(pair: bool) -> str:
+    """What is read back of an arrival behind products. pair: whether it comes in both CTAs."""
+    return f"{COMMIT}, in both CTAs" if pair else COMMIT
 
 
 def described(descriptor: int) -> str:
@@ -63,7 +74,8 @@ def print_tensor_multiply(stmt: TensorMultiply, role: Role) -> None:
             role.out.line(f"{view} = {arguments[number]}", stmt.line)
             arguments[number] = view
     tensor = role.program.buffers[stmt.a.buffer].tensor
-    role.out.fact(product_fact(f"m{shape[0]}n{shape[1]}", OPERANDS[stmt.operand], tensor), stmt.line)
+    fact = product_fact(f"m{shape[0]}n{shape[1]}", OPERANDS[stmt.operand], tensor, role.program.pairs)
+    role.out.fact(fact, stmt.line)
     role.out.call(MMA, arguments, kernel=stmt.line)
 
 
@@ -110,5 +122,5 @@ def _columns(ref: SlotRef, role: Role) -> str:
 
 def print_commit(barrier: str, role: Role, line: int) -> None:
     """An arrival when all products that were begun are over."""
-    role.out.fact(COMMIT, line)
+    role.out.fact(commit_fact(role.program.pairs), line)
     role.out.line(f"{COMMIT}({barrier})", line)

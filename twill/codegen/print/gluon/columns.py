@@ -30,7 +30,7 @@ def _take_apart(stmt: Copy, width: int, role: Role) -> None:
         halves: list[str] = []
         for part in parts:
             left, right = (role.free_local(name) for name in ("left", "right"))
-            given = f"{part}, {role.layout(Products(columns))}"
+            given = f"{part}, {role.layout(Products(columns, layout.rows))}"
             role.out.line(f"{left}, {right} = {HELPER}({given})", stmt.line)
             halves += [left, right]
         parts = halves

@@ -50,6 +50,7 @@ def operand_layout(parent: str, element_bits: int) -> str:
     return f"gl.DotOperandLayout(operand_index=0, parent={parent}, k_width={PAIR // element_bits})"
 
 
-def shared_layout(swizzle: int, element_bits: int, rank: int) -> str:
-    """A tile in shared memory as TMA and products know it."""
-    return f"gl.NVMMASharedLayout(swizzle_byte_width={swizzle}, element_bitwidth={element_bits}, rank={rank})"
+def shared_layout(swizzle: int, element_bits: int, rank: int, divided: int | None = None) -> str:
+    """A tile in shared memory as TMA and products know it. divided: the axis along which two CTAs have halves of it."""
+    halves = f", cga_layout=[[{int(divided == 0)}, {int(divided == 1)}]]" if divided is not None else ""
+    return f"gl.NVMMASharedLayout(swizzle_byte_width={swizzle}, element_bitwidth={element_bits}, rank={rank}{halves})"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from twill import exc
 from twill.codegen.print.gluon.instances import together
+from twill.codegen.print.gluon.pairs import CTAS
 from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, NumPrograms, Symbol
 from twill.codegen.warp.program import TensorMapSpec, WarpProgram
@@ -33,18 +34,30 @@ def print_launcher(
     out.line("@Launcher")
     out.call(f"def {kernel}", ["grid", *given], "):")
     with out.deeper():
-        out.line(f'"""{kernel}[grid](...): as many CTAs as the GPU has room for walk its launch grid."""')
+        who = "pairs of CTAs" if program.pairs else "CTAs"
+        out.line(f'"""{kernel}[grid](...): as many {who} as the GPU has room for walk its launch grid."""')
         for name in [name for at, name in enumerate(names) if name in constants and at < last]:
             out.line(f"if {name} != {constants[name]!r}:")
             out.line(f'    raise ValueError(f"{kernel} was made for {name} = {constants[name]!r}, not {{{name}}}")')
-        out.line("instances = grid[0] * grid[1] * grid[2]")
+        out.line(f"instances = {_instances(program)}")
         if program.once and "together" in parameters:
             for line in together(program.once, lambda expr: _bare(host(expr))):
                 out.line(line)
         places = f"{program.ctas} * multiprocessors()" if program.ctas > 1 else "multiprocessors()"
+        warps = ["num_warps=4"]
+        if program.pairs:
+            places, warps = f"multiprocessors() // {CTAS}", ["num_warps=4", f"num_ctas={CTAS}"]
         of = {d.name: d for d in descriptors}
         arguments = [_argument(name, of, program) for name in parameters]
-        out.call(f"{entry}[(min(instances, {places}),)]", [*arguments, "num_warps=4"])
+        out.call(f"{entry}[(min(instances, {places}),)]", [*arguments, *warps])
+
+
+def _instances(program: WarpProgram) -> str:
+    """How many there are of what is walked: instances, or pairs of them."""
+    sizes = [f"grid[{axis}]" for axis in range(3)]
+    if program.pairs and program.cluster is not None:
+        sizes[program.cluster.axis] = f"({sizes[program.cluster.axis]} + 1) // {CTAS}"
+    return " * ".join(sizes) + ("  # pairs" if program.pairs else "")
 
 
 def _argument(name: str, descriptors: dict[str, DescriptorParameter], program: WarpProgram) -> str:

@@ -6,18 +6,31 @@ role of several groups that take instances alternately walks every second of the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from twill import exc
 from twill.codegen.passes.unused_indices import names, needed
+from twill.codegen.print.gluon.pairs import TOLD
 from twill.codegen.print.gluon.role import Role
-from twill.codegen.print.gluon.scalars import AND, ATOM, CHOICE, COMPARE, COMPARISONS, PRODUCT, SUM, Text
+from twill.codegen.print.gluon.scalars import (
+    AND,
+    ATOM,
+    CHOICE,
+    COMPARE,
+    COMPARISONS,
+    OR,
+    PRODUCT,
+    SUM,
+    Text,
+    of_descriptor,
+)
 from twill.codegen.print.gluon.writer import PythonWriter
-from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms, ProgramId
+from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms, ProgramId, Symbol
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (
     INSTANCES,
+    RANK,
     RECALLED,
     Define,
     Evenly,
@@ -30,10 +43,11 @@ from twill.codegen.warp.program import (
 )
 
 PLACE = "place_of"
+RANK_OF_CTA = "rank_of_cta"
 PROGRAM_ID = "program_id.0"  # among the names of a role
 _SIGNS = {"mul": ("*", PRODUCT), "div": ("//", PRODUCT), "rem": ("%", PRODUCT), "add": ("+", SUM), "sub": ("-", SUM),
-          "and": ("&", AND)}  # fmt: skip
-_CTA = {"cta": "gl.program_id(0)", "ctas": "gl.num_programs(0)"}
+          "and": ("&", AND), "or": ("|", OR)}  # fmt: skip
+_CTA = {"cta": "gl.program_id(0)", "ctas": "gl.num_programs(0)", "rank": f"{RANK_OF_CTA}()"}
 
 
 def used_axes(program: WarpProgram) -> list[int]:
@@ -53,6 +67,8 @@ def _place(program: WarpProgram) -> list[Stmt]:
     """The statements that say where an instance is, along the axes that some role asks for; what is kept for all
     instances is computed anew, from the width of a band that the launcher passes."""
     axes = frozenset(used_axes(program))
+    if program.pairs:
+        return _place_of_pair(program, axes)
     stmts = list(needed(program.groups[0].next, frozenset(), axes))[::-1]
     keeping = next((stmt for stmt in program.once if isinstance(stmt, Keep)), None)
     if keeping is None:
@@ -61,6 +77,26 @@ def _place(program: WarpProgram) -> list[Stmt]:
     common = [s for s in program.once if isinstance(s, Define) and not wanted.isdisjoint(s.names)]
     values: dict[str, Expr] = dict(zip(RECALLED, keeping.values, strict=True))
     return [*common, *(_without_recall(stmt, values) for stmt in stmts if not isinstance(stmt, Recall))]
+
+
+def _place_of_pair(program: WarpProgram, axes: frozenset[int]) -> list[Stmt]:
+    """The same of a pair, with what is the same for all of them."""
+    told = frozenset(told_of_pair(program))
+    setup = [Define((n,), (v,)) for s in program.setup if isinstance(s, Define) for n, v in _named(s)]
+    known = [stmt for stmt in setup if stmt.names[0] not in ("instances", "cluster", "clusters")]
+    longest = max((group.next for group in program.groups), key=len)
+    return list(needed([*known, *longest], told, axes))[::-1]
+
+
+def _named(stmt: Define) -> Iterator[tuple[str, Expr]]:
+    return zip(stmt.names, stmt.values, strict=True)
+
+
+def told_of_pair(program: WarpProgram) -> list[str]:
+    """Which of the scalars of a pair of instances some role asks for."""
+    parts = tuple((group.body, group.skip, group.finish) for group in program.groups)
+    asked = {node.name for node in nodes(parts) if isinstance(node, Local)}
+    return [name for name in TOLD if name in asked] if program.pairs else []
 
 
 def _without_recall(stmt: Stmt, values: dict[str, Expr]) -> Stmt:
@@ -91,6 +127,10 @@ def is_flat(program: WarpProgram) -> bool:
 def place_arguments(program: WarpProgram) -> list[str]:
     """What the function that says where an instance is takes."""
     more = ["instances", "together"] if program.once else []
+    if program.pairs:
+        found = [*nodes(tuple(_place(program)))]
+        more = list(dict.fromkeys(count(node).text for node in found if isinstance(node, Symbol)))
+        more += ["instances"] if any(isinstance(n, Local) and n.name == "instances" for n in found) else []
     return ["instance", *(f"grid_{axis}" for axis in _needed(program)), *more]
 
 
@@ -100,7 +140,7 @@ def print_place(program: WarpProgram, out: PythonWriter) -> None:
         return
     out.line("@gluon.jit")
     with out.block(f"def {PLACE}({', '.join(place_arguments(program))})"):
-        out.line('"""The grid indices of an instance, in the order in which instances are worked on."""')
+        out.line(f'"""{_said_of_place(program)}"""')
         found: list[str] = []
         for stmt in _place(program):
             if isinstance(stmt, Define):
@@ -108,11 +148,23 @@ def print_place(program: WarpProgram, out: PythonWriter) -> None:
                     out.line(f"# {stmt.note}")
                 for name, value in zip(stmt.names, stmt.values, strict=True):
                     _print_scalar(name, value, out)
+            elif isinstance(stmt, SetProgramId) and isinstance(stmt.value, Apply) and stmt.value.kind == "select":
+                found.append(f"pid_{stmt.axis}")
+                _print_scalar(found[-1], stmt.value, out)
             elif isinstance(stmt, SetProgramId):
                 found.append(count(stmt.value).text)
-        out.line(f"return {', '.join(found)}")
+        out.line(f"return {', '.join([*found, *told_of_pair(program)])}")
     out.line()
     out.line()
+
+
+def _said_of_place(program: WarpProgram) -> str:
+    """What the function says, in a sentence."""
+    if not program.pairs:
+        return "The grid indices of an instance, in the order in which instances are worked on."
+    if told := told_of_pair(program):
+        return f"The grid indices of a CTA's own instance of a pair, and of the pair: {', '.join(told)}."
+    return "The grid indices of the first instance of a pair, in the order in which pairs are worked on."
 
 
 def _print_scalar(name: str, value: Expr, out: PythonWriter) -> None:
@@ -122,6 +174,11 @@ def _print_scalar(name: str, value: Expr, out: PythonWriter) -> None:
             out.line(f"{name} = {count(other).text}")
             with out.block(f"if {_holds(condition)}"):
                 out.line(f"{name} = {count(one).text}")
+        case Apply(operands=operands) if not out.fits(f"{name} = ", [count(value).text], ""):
+            parts = tuple(Local(f"{name}_{number}", one.element) for number, one in enumerate(operands, 1))
+            for part, operand in zip(parts, operands, strict=True):
+                _print_scalar(part.name, operand, out)
+            out.line(f"{name} = {count(replace(value, operands=parts)).text}")
         case _:
             out.line(f"{name} = {count(value).text}")
 
@@ -141,6 +198,10 @@ def count(expr: Expr) -> Text:
             return Text(f"grid_{axis}")
         case CtaNumber(of) if of in _CTA:
             return Text(_CTA[of])
+        case Symbol(_, name):
+            return Text(name if name.isidentifier() else of_descriptor(name))
+        case Apply("cast", (operand,)):
+            return count(operand)
         case Local(name) if name == INSTANCES:
             return Text("instance // gl.num_programs(0)", PRODUCT)
         case Local(name):
@@ -165,7 +226,9 @@ def _between(sign: str, level: int, left: Expr, right: Expr) -> Text:
 def print_loop_head(role: Role) -> str:
     """The lines in front of the loop over instances, and the loop's head."""
     turn, of = role.stream.share
-    out, begin, step = role.out, "gl.program_id(0)", "gl.num_programs(0)"
+    out, begin, step, end = role.out, "gl.program_id(0)", "gl.num_programs(0)", "instances"
+    if role.program.pairs and role.stream.loop is not None:
+        end = count(role.stream.loop.end).text
     passed = {stmt.cursor: stmt for stmt in role.stream.skip if isinstance(stmt, Skip)}
     if of > 1:
         group = role.constant(tuple(range(of))) if len(role.section.groups) == of else str(turn)
@@ -182,7 +245,14 @@ def print_loop_head(role: Role) -> str:
     if is_flat(role.program) and used_axes(role.program):
         name = "pid"
         role.locals[PROGRAM_ID] = Text(name)
-    return f"for {name} in range({begin}, instances, {step})"
+    return f"for {name} in range({begin}, {end}, {step})"
+
+
+def print_rank(role: Role) -> None:
+    """Which CTA of a pair this is, where the role asks."""
+    parts = (role.stream.start, role.stream.body, role.stream.finish)
+    if any(isinstance(node, Local) and node.name == RANK for node in nodes(parts)):
+        role.out.line(f"{RANK} = {RANK_OF_CTA}()  # 0 or 1, of the pair")
 
 
 def print_passed(role: Role) -> None:
@@ -211,9 +281,13 @@ def print_ids(role: Role) -> None:
     if is_flat(program):
         return
     every = used_axes(program)
-    own = {n.axis for n in nodes((role.stream.body, role.stream.finish)) if isinstance(n, ProgramId)}
-    if own:
-        names = ", ".join(f"pid_{axis}" if axis in own else "_" for axis in every)
+    found = [*nodes((role.stream.body, role.stream.finish))]
+    own = {n.axis for n in found if isinstance(n, ProgramId)}
+    asked = {n.name for n in found if isinstance(n, Local)}
+    told = told_of_pair(program)
+    if own or asked.intersection(told):
+        scalars = [name if name in asked else "_" for name in told]
+        names = ", ".join([*(f"pid_{axis}" if axis in own else "_" for axis in every), *scalars])
         role.out.line(f"{names} = {PLACE}({', '.join(place_arguments(program))})")
 
 

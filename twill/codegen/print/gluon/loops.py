@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from twill import exc
+from twill.codegen.print.gluon.pairs import GIVEN_BACK
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import ATOM, Text
 from twill.codegen.print.gluon.states import joined_states
@@ -18,6 +19,11 @@ def print_loop(loop: Pipeline, role: Role, print_block: PrintBlock) -> None:
     """The loop. A loop without stages and changes is `for step in range(steps)` and nothing else."""
     steps = _steps(loop, role)
     out = role.out
+    if loop.name == GIVEN_BACK:
+        out.line("# until products have given back every slot, in both CTAs")
+        with out.block(f"for _ in range({steps})"):
+            print_block(loop.steady, role)
+        return
     out.line(f"# I = {loop.interval} cycles from one iteration to the next{_filled(loop)}")
     if not loop.stages and loop.until is None:
         _steady(loop, f"range({steps})", loop.steady, role, print_block)
@@ -65,8 +71,10 @@ def _filled(loop: Pipeline) -> str:
 
 
 def _steps(loop: Pipeline, role: Role) -> str:
-    """The trip count as a name, or a name and a number."""
+    """The trip count as a number, a name, or a name and a number."""
     text = role.scalar(loop.trip)
+    if isinstance(loop.trip, Number):
+        return text.text
     if text.level == ATOM and text.text.isidentifier():
         return text.text
     match loop.trip:

@@ -132,4 +132,4 @@ def _axis_layout(layout: Layout, axis: int, rank: int, line: int) -> Layout:
         return layout
     if not isinstance(layout, Products):
         raise exc.NotInGluon("operands of products are not loaded by threads", line=line)
-    return SlicedLayout(1 - axis, layout.columns)
+    return SlicedLayout(1 - axis, layout.columns, layout.rows)

@@ -17,10 +17,12 @@ from twill.codegen.print.gluon.instances import (
     print_loop_head,
     print_passed,
     print_place,
+    print_rank,
 )
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout, definition
+from twill.codegen.print.gluon.pairs import of_both
 from twill.codegen.print.gluon.preface import docstring, helpers, imports
-from twill.codegen.print.gluon.ring_lines import buffer_name, layouts, print_memory, ring_name, shared_layout_of
+from twill.codegen.print.gluon.ring_lines import buffer_name, layouts, map_layout, print_memory, ring_name
 from twill.codegen.print.gluon.role import Role, identifier, role_of
 from twill.codegen.print.gluon.scalars import BITS
 from twill.codegen.print.gluon.statements import print_block
@@ -76,6 +78,7 @@ class Printing:
 
 def print_gluon(program: WarpProgram, specialization: Specialization, schedule: Schedule) -> GluonModule:
     """The module of a program that Gluon can say (`twill.codegen.print.gluon.sayable`). Raises NotInGluon."""
+    program = of_both(program)
     known: dict[tuple[int, tuple[int, ...]], str] = {}
     roles = tuple(role_of(program, section, known) for section in sections(program))
     for role in roles:
@@ -85,7 +88,7 @@ def print_gluon(program: WarpProgram, specialization: Specialization, schedule: 
             name,
             number,
             block,
-            shared_layout_of(program.maps[number].swizzle, program.maps[number].element, len(block))[0],
+            map_layout(program, number, len(block)),
         )
         for (number, block), name in sorted(known.items(), key=lambda item: program.maps[item[0][0]].argument)
     )
@@ -139,6 +142,7 @@ def _registers(budget: int) -> int:
 def _print_stream(role: Role) -> None:
     """What a role does, from its counters to its end."""
     with role.out.deeper():
+        print_rank(role)
         if role.stream.start:
             print_block(role.stream.start, role)
         with role.out.block(print_loop_head(role)):
@@ -197,7 +201,9 @@ def _said(role: Role) -> str:
     group, number = role.stream, len(role.section.groups)
     products = any(isinstance(stmt, Multiply) for stmt in group.stmts)
     if any(isinstance(stmt, TensorMultiply) for stmt in group.stmts):
-        return "One warp: products in tensor memory."
+        return (
+            f"One warp{' of the first CTA: products of both' if role.program.pairs else ': products'} in tensor memory."
+        )
     many = f"{number} partitions of {hopper.WARPS} warps" if number > 1 else "one warp" if group.issuer else "4 warps"
     what = "products and what follows on them" if products else "copies by the TMA" if group.issuer else "computing"
     turns = "; they take program instances alternately" if group.share[1] > 1 else ""
@@ -226,17 +232,24 @@ def _print_constants(printing: Printing, out: PythonWriter) -> None:
         bits = {s.accumulator: BITS[s.operand] for s in role.stream.stmts if isinstance(s, Multiply)}
         width = next(iter(bits.values()), 16)
         for shape in role.shapes:
-            columns[Products(shape.columns)] = width
+            columns[Products(shape.columns, 0 if isinstance(shape, OperandA) else shape.rows)] = width
             if isinstance(shape, OperandA):
                 columns[shape] = width
     assert not any(isinstance(layout, SlicedLayout) for layout in columns)
-    for layout in sorted(columns, key=lambda one: (isinstance(one, OperandA), one.columns)):
-        said = blackwell.read_layout(layout.columns) if tensor else definition(layout, columns[layout])
-        out.line(f"{layout.text} = gl.constexpr({said})")
-    for name, text in layouts(_kept(printing)):
-        out.line(f"{name} = gl.constexpr({text})")
+    for layout in sorted(columns, key=_place_of_layout):
+        if tensor and isinstance(layout, Products):
+            said = blackwell.read_layout(layout.columns, layout.rows, program.pairs)
+        else:
+            said = definition(layout, columns[layout])
+        out.call(f"{layout.text} = gl.constexpr", [said])
+    for name, text in layouts(program, _kept(printing)):
+        out.call(f"{name} = gl.constexpr", [text])
     out.line()
     out.line()
+
+
+def _place_of_layout(layout: Layout) -> tuple[bool, int, int]:
+    return isinstance(layout, OperandA), layout.columns, 0 if isinstance(layout, OperandA) else layout.rows
 
 
 def _kept(printing: Printing) -> list[Buffer]:

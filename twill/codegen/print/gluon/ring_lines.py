@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from twill.codegen.print.gluon import hopper
 from twill.codegen.print.gluon.facts import inits
+from twill.codegen.print.gluon.pairs import CTAS, divided_axes
 from twill.codegen.print.gluon.role import identifier
 from twill.codegen.print.gluon.scalars import BITS, TYPES
 from twill.codegen.print.gluon.tensor_rings import hosted
 from twill.codegen.print.gluon.writer import PythonWriter
-from twill.codegen.warp.program import Aref, Buffer, WarpProgram
+from twill.codegen.warp.program import Aref, Buffer, TmaLoad, TmaStore, WarpProgram
 
 
 def ring_name(program: WarpProgram, aref: Aref) -> str:
@@ -25,21 +26,27 @@ def buffer_name(program: WarpProgram, number: int) -> str:
     return f"{name}_ring" if any(number in aref.buffers for aref in program.arefs) else name
 
 
-def shared_layout(buffer: Buffer) -> tuple[str, str]:
-    """Name and definition of a buffer's layout in shared memory."""
-    return shared_layout_of(buffer.swizzle, buffer.element, len(buffer.shape))
+def shared_layout(program: WarpProgram, buffer: Buffer) -> tuple[str, str]:
+    """Name and definition of a buffer's layout in shared memory. program: of both CTAs if they are a pair."""
+    bits, axis = BITS[buffer.element], divided_axes(program).get(buffer.id) if program.pairs else None
+    name = f"SWIZZLED_{buffer.swizzle}" if bits == 16 else f"SWIZZLED_{buffer.swizzle}_OF_{bits}_BITS"
+    suffix = "" if axis is None else "_BY_COLUMNS" if axis else "_BY_ROWS"
+    return name + suffix, hopper.shared_layout(buffer.swizzle, bits, len(buffer.shape), axis)
 
 
-def shared_layout_of(swizzle: int, element: str, rank: int) -> tuple[str, str]:
-    """Name and definition of a layout of tiles in shared memory."""
-    bits = BITS[element]
-    name = f"SWIZZLED_{swizzle}" if bits == 16 else f"SWIZZLED_{swizzle}_OF_{bits}_BITS"
-    return name, hopper.shared_layout(swizzle, bits, rank)
+def map_layout(program: WarpProgram, number: int, rank: int) -> str:
+    """The name of the layout of the tiles that a tensor map copies."""
+    moved = (
+        s for group in program.groups for s in group.stmts if isinstance(s, TmaLoad | TmaStore) and s.map == number
+    )
+    stmt = next(moved)
+    ref = stmt.target if isinstance(stmt, TmaLoad) else stmt.source
+    return shared_layout(program, program.buffers[ref.buffer])[0]
 
 
-def layouts(buffers: list[Buffer]) -> Iterator[tuple[str, str]]:
+def layouts(program: WarpProgram, buffers: list[Buffer]) -> Iterator[tuple[str, str]]:
     """Names and definitions of the layouts of buffers, each once and in order."""
-    yield from sorted({shared_layout(b) for b in buffers if not b.tensor})
+    yield from sorted({shared_layout(program, b) for b in buffers if not b.tensor})
 
 
 def print_memory(program: WarpProgram, buffers: list[Buffer], out: PythonWriter) -> None:
@@ -49,10 +56,10 @@ def print_memory(program: WarpProgram, buffers: list[Buffer], out: PythonWriter)
         aref = next((one for one in having if min(one.buffers) != buffer.id), None)
         rings = [one for one in having if min(one.buffers) == buffer.id]
         if aref is not None:
-            beside = [ring_name(program, aref), _allocated(buffer, aref.depth)]
+            beside = [ring_name(program, aref), _allocated(program, buffer, aref.depth)]
             out.call(f"{buffer_name(program, buffer.id)} = ring_beside", beside)
         elif not rings:
-            out.line(f"{buffer_name(program, buffer.id)} = {_allocated(buffer)}")
+            out.line(f"{buffer_name(program, buffer.id)} = {_allocated(program, buffer)}")
         for ring in rings:
             if ring is rings[0]:
                 _print_ring(ring, buffer, program, out)
@@ -71,7 +78,7 @@ def _print_ring(ring: Aref, buffer: Buffer, program: WarpProgram, out: PythonWri
     elif buffer.tensor:
         _print_call(ring, "tensor_ring", given, program, out)
     else:
-        _print_call(ring, "ring", [_allocated(buffer, ring.depth)], program, out)
+        _print_call(ring, "ring", [_allocated(program, buffer, ring.depth)], program, out)
 
 
 def _print_call(
@@ -82,13 +89,19 @@ def _print_call(
     full = ring.full_count if ring.transport in ("tma", "mma") else ring.full_count // hopper.WARPS
     issuing = sum(program.groups[consumer].issuer for consumer in ring.consumers)
     empty = issuing + (ring.empty_count - issuing) // hopper.WARPS
-    out.fact(inits([full, empty] * ring.depth))
+    if ring.pair:  # one barrier of a slot is the first CTA's, where each of the two arrives so often
+        maker, in_tensor = f"{maker}_of_pair", ring.transport == "mma"
+        empty = empty // CTAS if in_tensor else empty
+        out.fact(inits([full, empty * CTAS] * ring.depth if in_tensor else [full * CTAS, empty] * ring.depth))
+    else:
+        out.fact(inits([full, empty] * ring.depth))
     out.call(f"{ring_name(program, ring)} = {maker}", [*given, f"full={full}", f"empty={empty}", *more])
 
 
-def _allocated(buffer: Buffer, depth: int = 0) -> str:
+def _allocated(program: WarpProgram, buffer: Buffer, depth: int = 0) -> str:
     """The call that gives a buffer its shared memory. depth: of its ring; 0 for one that is in none."""
-    return f"gl.allocate_shared_memory(gl.{TYPES[buffer.element]}, {_shape(buffer, depth)}, {shared_layout(buffer)[0]})"
+    layout = shared_layout(program, buffer)[0]
+    return f"gl.allocate_shared_memory(gl.{TYPES[buffer.element]}, {_shape(buffer, depth)}, {layout})"
 
 
 def _shape(buffer: Buffer, tiles: int) -> str:

@@ -1,4 +1,4 @@
-"""Rings called after what is in them.
+"""Names of rings and buffers: each its own, and rings called after what is in them.
 
 A ring of operands that threads compute is named as the product's result in the warp program, as is the product's own
 ring. In a module it is called after the variable that threads put there: `p`, not `acc 2`; and after its element, too,
@@ -22,6 +22,19 @@ from twill.codegen.warp.program import (
 
 _OF_BLOCK = re.compile(r"\.\d+\b")  # ".0": of the first row block
 _NUMBERS = re.compile(r"(_\d+)+$")
+
+
+def with_distinct_buffers(program: WarpProgram) -> WarpProgram:
+    """The program no two of whose buffers have one name, by which a module tells them apart; a ring is called as its
+    buffer is."""
+    names: list[str] = []
+    for buffer in program.buffers:
+        more = (f"{buffer.name} part {number}" for number in range(2, len(program.buffers) + 2))
+        names.append(next(n for n in (buffer.name, *more) if n not in names))
+    buffers = tuple(replace(buffer, name=name) for buffer, name in zip(program.buffers, names, strict=True))
+    renamed = {b.id for b, name in zip(program.buffers, names, strict=True) if b.name != name}
+    arefs = (replace(a, name=names[a.buffers[0]]) if renamed.intersection(a.buffers[:1]) else a for a in program.arefs)
+    return replace(program, buffers=buffers, arefs=tuple(arefs))
 
 
 def with_own_names(program: WarpProgram) -> WarpProgram:

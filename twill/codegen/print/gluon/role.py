@@ -14,12 +14,14 @@ from twill.codegen.print.gluon.counters import merged
 from twill.codegen.print.gluon.facts import ring_use
 from twill.codegen.print.gluon.in_flight import ProductWait, product_waits
 from twill.codegen.print.gluon.layouts import Layout, layouts_of
+from twill.codegen.print.gluon.pairs import TOLD
 from twill.codegen.print.gluon.scalars import GluonScalarNames, Text, print_scalar
 from twill.codegen.print.gluon.shared import shared_names
 from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.print.sections import Section, common_name
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import (
+    RANK,
     Aref,
     Fragment,
     SlotRef,
@@ -222,13 +224,14 @@ def role_of(program: WarpProgram, section: Section, descriptors: dict[tuple[int,
     )
     stream, counters = merged(stream)
     taken = {a.name for a in program.program.arguments} | {"gl", "tma", "instance"} | shared_names()
+    taken |= {RANK, *TOLD} if program.pairs else set()
     role = Role(
         program,
         section,
         stream,
         counters,
         product_waits(stream),
-        layouts_of(stream),
+        layouts_of(stream, any(buffer.tensor for buffer in program.buffers)),
         PythonWriter(),
         taken,
         descriptors,

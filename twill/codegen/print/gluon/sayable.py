@@ -16,8 +16,9 @@ from twill.codegen.print.gluon.hopper import FIRST_BARRIER
 from twill.codegen.print.gluon.joined import with_joined_branches
 from twill.codegen.print.gluon.joined_rings import with_joined_rings
 from twill.codegen.print.gluon.narrow import with_narrow_parts
+from twill.codegen.print.gluon.pairs import reasons_of_pairs
 from twill.codegen.print.gluon.rerolled import with_loops_of_all_steps
-from twill.codegen.print.gluon.ring_names import with_own_names
+from twill.codegen.print.gluon.ring_names import with_distinct_buffers, with_own_names
 from twill.codegen.print.gluon.staging import staged_in_parts
 from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform, shape_of
@@ -59,7 +60,7 @@ _CUDA = "the CUDA form (`--as cuda`)"
 def sayable(program: WarpProgram, named_barriers: int) -> WarpProgram:
     """The program without tiles that stay from one instance to the next. named_barriers: as machine files have it.
     Raises NotInGluon."""
-    plain = staged_in_parts(without_reuse(program))
+    plain = with_distinct_buffers(staged_in_parts(without_reuse(program)))
     if has_tensor_memory(plain):
         plain = with_narrow_parts(with_joined_branches(with_own_names(plain)))
     else:
@@ -74,6 +75,8 @@ def sayable(program: WarpProgram, named_barriers: int) -> WarpProgram:
 def without_reuse(program: WarpProgram) -> WarpProgram:
     """Every instance loads all of its tiles: none before it had the same."""
     groups = tuple(replace(group, body=_loading(group.body, {})) for group in program.groups)
+    if program.cluster is not None:
+        return replace(program, groups=groups)
     loop = InstanceLoop(CtaNumber("cta"), Local("instances", "u32"), CtaNumber("ctas"))  # and no runs of neighbours
     return replace(program, groups=tuple(replace(group, loop=loop) for group in groups), setup=program.setup[:1])
 
@@ -108,10 +111,8 @@ def _decided(expr: Expr, known: dict[str, bool]) -> bool | None:
 
 
 # ---------------------------------------------------------------- before a schedule is made
-def refuse_at_once(program: TileProgram, cluster: int, order: str) -> None:
+def refuse_at_once(program: TileProgram, order: str) -> None:
     """Raises NotInGluon for what no schedule could say: tiles of other sizes, and what was asked for beside them."""
-    if cluster > 1:
-        raise exc.NotInGluon("modules of Gluon have no CTAs that load tiles together", hint="emit without `--cluster`")
     if program.walk is not None or any(argument.is_pointee for argument in program.arguments):
         raise exc.NotInGluon(
             "modules of Gluon have no loops around a kernel's work and no pointers from integers",
@@ -144,10 +145,11 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
     between, left = sum(len(barrier.groups) > 1 for barrier in program.barriers), named_barriers + 1 - FIRST_BARRIER
     if between > left:
         yield 0, f"{between} named barriers between partitions, of which Triton leaves {left}", _CUDA
-    if program.cluster is not None:
-        yield 0, "Gluon has no tiles that two CTAs load together before Triton 3.8", "emit without `--cluster`"
-    if any(aref.pair for aref in program.arefs):
-        yield 0, "products of two CTAs together have no printer for Gluon", "emit without pairs of CTAs"
+    if program.pairs:
+        for line, what in reasons_of_pairs(program):
+            yield line, what, "emit without pairs of CTAs (`--cluster 1`)"
+    elif program.cluster is not None:
+        yield 0, "tiles that two CTAs load together and multiply alone have no printer for Gluon", "`--cluster 1`"
     if program.instance_ring is not None:
         yield 0, "a partition of Gluon can't pass a number on to others", "`--order static`"
     for buffer in program.buffers:
@@ -161,9 +163,9 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
 
 
 def _of_buffer(buffer: Buffer) -> Iterator[Reason]:
-    if buffer.tensor and buffer.shape[0] != ROWS:
+    if buffer.tensor and buffer.shape[0] not in ROWS:
         rows = f"the {buffer.shape[0]} rows of `{buffer.name}` in tensor memory have no printer for Gluon"
-        yield 0, rows, f"tiles whose results have {ROWS} rows, or {_CUDA}"
+        yield 0, rows, f"tiles whose results have {' or '.join(map(str, ROWS))} rows, or {_CUDA}"
     if any(map(_odd, buffer.shape)):
         shape = " x ".join(map(str, buffer.shape))
         yield 0, f"the tile `{buffer.name}` of {shape} is no power of two, and tensors of Gluon are", _TILES

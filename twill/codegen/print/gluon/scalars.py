@@ -63,7 +63,7 @@ def print_scalar(expr: Expr, names: GluonScalarNames) -> Text:
         case Number(value, element):
             return number(value, element)
         case Symbol(_, name):
-            return Text(name if name.isidentifier() else _of_descriptor(name))
+            return Text(name if name.isidentifier() else of_descriptor(name))
         case ProgramId(axis):
             return names.locals.get(f"program_id.{axis}", Text(f"pid_{axis}"))
         case NumPrograms(axis):
@@ -79,7 +79,7 @@ def print_scalar(expr: Expr, names: GluonScalarNames) -> Text:
     raise TypeError(f"{expr} is in no warp program")
 
 
-def _of_descriptor(name: str) -> str:
+def of_descriptor(name: str) -> str:
     """`a_desc.shape.0` -> `a_desc.shape[0]`; strides are known to the launcher alone."""
     base, what, axis = name.rsplit(".", 2)
     if what != "shape":

@@ -14,7 +14,14 @@ NAME = "twill_gluon"
 FILE = f"{NAME}.py"
 PATH = Path(__file__).parent / FILE
 RING = "TileRing"  # the class
-MAKERS = ("ring", "ring_beside", "tensor_ring", "tensor_ring_over")  # the functions that make one
+MAKERS = (
+    "ring",
+    "ring_beside",
+    "ring_of_pair",
+    "tensor_ring",
+    "tensor_ring_of_pair",
+    "tensor_ring_over",
+)  # the functions that make one
 
 
 @cache

@@ -163,8 +163,8 @@ def value_of(stmt: Stmt, role: Role) -> Value | None:
             text, layout = role.value(operand)
             if isinstance(layout, SlicedLayout) or dict(stmt.attributes).get("propagate_nan"):
                 raise exc.NotInGluon(f"this reduction by `{combine}` has no printer for Gluon", line=stmt.line)
-            columns = layout.columns
-            return Text(f"gl.{_REDUCTIONS[combine]}({text.text}, {axis})"), SlicedLayout(axis, columns)
+            rows = layout.rows if isinstance(layout, Products) else 0
+            return Text(f"gl.{_REDUCTIONS[combine]}({text.text}, {axis})"), SlicedLayout(axis, layout.columns, rows)
         case Copy(source):
             return role.value(source)
     return None
@@ -212,7 +212,8 @@ def _spread(text: Text, have: Layout | None, axes: tuple[int, ...], want: Layout
     if len(axes) != 2 or not isinstance(have, SlicedLayout):
         return role.converted(text, have, want)
     assert not isinstance(want, SlicedLayout)
-    text = role.converted(text, have, SlicedLayout(have.axis, want.columns))
+    rows = want.rows if isinstance(want, Products) else 0
+    text = role.converted(text, have, SlicedLayout(have.axis, want.columns, rows))
     return Text(f"{text.within(ATOM)}{'[:, None]' if have.axis == 1 else '[None, :]'}")
 
 

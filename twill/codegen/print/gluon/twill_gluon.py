@@ -116,6 +116,35 @@ def ring(tiles, full: gl.constexpr, empty: gl.constexpr, each: gl.constexpr = 1,
 
 
 @gluon.jit
+def ring_of_pair(tiles, full: gl.constexpr, empty: gl.constexpr):
+    """A ring of operands that two CTAs multiply together: each loads its part of a tile. The first CTA alone waits
+    until a slot is full, so that both arrive there; each is told by products that its part is empty."""
+    slots: gl.constexpr = tiles.shape[0]
+    of_full = mbarrier.allocate_mbarrier(batch=slots, two_ctas=True)
+    of_empty = mbarrier.allocate_mbarrier(batch=slots)
+    for slot in gl.static_range(slots):
+        mbarrier.init(of_full.index(slot), count=full)
+        mbarrier.init(of_empty.index(slot), count=empty)
+    return TileRing(tiles, of_full, of_empty, 1, 0)
+
+
+@gluon.jit
+def tensor_ring_of_pair(element: gl.constexpr, shape, full: gl.constexpr, empty: gl.constexpr):
+    """A ring of results of two CTAs, of which each has its rows. The first CTA alone waits until a slot is empty, so
+    that both arrive there; each is told by products that its rows are there. shape: slots, rows, columns."""
+    ROWS: gl.constexpr = shape[1] // 2
+    layout: gl.constexpr = TensorMemoryLayout(block=(ROWS, shape[2]), col_stride=1, cga_layout=[[1, 0]], two_ctas=True)
+    tiles = allocate_tensor_memory(element, shape, layout)
+    slots: gl.constexpr = shape[0]
+    of_full = mbarrier.allocate_mbarrier(batch=slots)
+    of_empty = mbarrier.allocate_mbarrier(batch=slots, two_ctas=True)
+    for slot in gl.static_range(slots):
+        mbarrier.init(of_full.index(slot), count=full)
+        mbarrier.init(of_empty.index(slot), count=empty)
+    return TileRing(tiles, of_full, of_empty, 1, 0)
+
+
+@gluon.jit
 def tensor_ring(element: gl.constexpr, shape, full: gl.constexpr, empty: gl.constexpr):
     """A ring of tiles in tensor memory. shape: slots, rows, columns."""
     layout: gl.constexpr = TensorMemoryLayout(block=(shape[1], shape[2]), col_stride=1)
@@ -144,6 +173,12 @@ def tensor_memory_fence(side: gl.constexpr):
     arrival ("before"). Triton does not place it."""
     PTX: gl.constexpr = f"tcgen05.fence::{side}_thread_sync; mov.u32 $0, 0;"
     gl.inline_asm_elementwise(PTX, "=r,r", [0], gl.int32, False, 1)
+
+
+@gluon.jit
+def rank_of_cta():
+    """Which CTA of a pair this is, 0 or 1. What depends on it the two do each for itself."""
+    return gl.inline_asm_elementwise("mov.u32 $0, %cluster_ctarank;", "=r,r", [0], gl.int32, True, 1)
 
 
 @gluon.jit

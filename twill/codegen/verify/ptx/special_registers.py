@@ -24,6 +24,7 @@ SPECIALS: dict[str, Callable[[Gang], Array]] = {
     "%cluster_ctaid.x": lambda g: constant(g.cta.rank, np.uint32),
     "%cluster_nctarank": lambda g: constant(len(g.cta.world.ctas), np.uint32),
     "%cluster_nctaid.x": lambda g: constant(len(g.cta.world.ctas), np.uint32),
+    "%nclusterid.x": lambda g: constant(g.cta.world.grid[0] // len(g.cta.world.ctas), np.uint32),
     "%clusterid.x": lambda g: constant(g.cta.index[0] // len(g.cta.world.ctas), np.uint32),
     "%lanemask_eq": lambda g: (1 << (g.lane % WARP)).astype(np.uint32),
     "%lanemask_lt": lambda g: ((1 << (g.lane % WARP)) - 1).astype(np.uint32),

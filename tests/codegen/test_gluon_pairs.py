@@ -1,0 +1,178 @@
+"""Two CTAs that multiply together as one program of Gluon: compiled for sm_100a, read back and executed on the CPU.
+An edit that makes it wrong is found; what two CTAs can't be said to do together is refused. Nothing was run on
+hardware."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests import blackwell
+from tests.blackwell import DUAL, GELU, GEMM, WIDE
+from tests.codegen.test_gluon import MOST_LINES, WIDEST, written
+from tests.conftest import GOLDEN, ROOT
+from tests.golden_schedules import Example
+from tests.kernels import H100
+from twill.cli import codes
+from twill.cli.entry import main
+from twill.codegen.compile.gluon.read_back import differences
+from twill.codegen.emission import Extracted, extract
+from twill.codegen.gluon import GluonEmission, compile_module, emit_gluon
+from twill.codegen.print.gluon.ring_names import with_distinct_buffers
+from twill.codegen.print.gluon.sayable import reasons
+from twill.codegen.print.gluon.shared import FILE
+from twill.codegen.verify.abstract.inputs import LARGE, launch
+from twill.codegen.warp.program import Reduce
+from twill.exc import NoGluon
+from twill.kernel.specialization import problem_of
+from twill.tile.rewrite.pipeline import Allowed
+from twill.trial.gluon import execute
+
+pytestmark = pytest.mark.usefixtures("at_root")
+
+# Pairs of which the second instance is missing, ragged edges, and so many steps that rings come round.
+SIZES: dict[Example, Mapping[str, int]] = {
+    GELU: {"M": 272, "N": 144, "K": 592},
+    GEMM: {"M": 272, "N": 144, "K": 592},  # of its three pairs one does not multiply by one B
+    WIDE: {"M": 16, "N": 272, "K": 336},  # stored in parts, from two buffers in turn
+    DUAL: {"M": 144, "N": 16, "K": 400},
+}
+
+
+@cache
+def extracted(example: Example) -> Extracted:
+    return extract(str(ROOT / example.file), example.spec, (), (), Allowed(conditional=False))
+
+
+@cache
+def emitted(example: Example) -> GluonEmission:
+    return emit_gluon(extracted(example), blackwell.machine(), lambda *_: blackwell.schedule(example, 2))
+
+
+def said(made: GluonEmission, example: Example, folder: Path, pairs: int) -> list[str]:
+    """What is wrong with a module that is executed. pairs: of CTAs."""
+    path, specialization = folder / made.name, extracted(example).specialization
+    problem = problem_of(specialization)
+    assert problem is not None
+    path.write_text(made.module.text, encoding="utf-8")
+    case = problem.case(dict(SIZES[example]))
+    given = launch(made.program.program, case, scale=LARGE, data="normal")
+    return execute(made.compiled, path, made.module.entry, specialization, made.program, given, pairs).said()
+
+
+@pytest.mark.parametrize("example", SIZES, ids=[example.name for example in SIZES])
+def test_two_ctas_multiply_together(example: Example, tmp_path: Path) -> None:
+    made = emitted(example)
+    assert made.compiled.local == 0 and ".reqnctapercluster 2" in made.compiled.ptx
+    assert "cta_group::2.kind" in made.compiled.ptx and "cta_group::1" not in made.compiled.ptx
+    for pairs in (1, 2):
+        assert said(made, example, tmp_path, pairs) == []
+
+
+@pytest.mark.parametrize("example", SIZES, ids=[example.name for example in SIZES])
+def test_the_module_is_as_it_was_and_as_ruff_formats_it(
+    example: Example, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    path, text = GOLDEN / f"gluon_b200_pairs_{example.name.replace('-', '_')}.txt", emitted(example).module.text
+    if request.config.getoption("--update-golden"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= MOST_LINES and max(map(len, text.splitlines())) <= WIDEST
+    module = tmp_path / "module.py"
+    module.write_text(text, encoding="utf-8")
+    ruff = (sys.executable, "-m", "ruff", "format", "--diff", "--isolated", "--line-length", "120", module)
+    done = subprocess.run(ruff, capture_output=True, text=True)
+    assert not done.returncode, done.stdout + done.stderr
+
+
+def test_what_is_read_back_is_of_both_ctas() -> None:
+    facts = [one.said for one in emitted(GELU).module.facts]
+    assert "tcgen05_mma: m256n128 of f16, by two CTAs" in facts
+    assert facts.count("tcgen05_commit, in both CTAs") == 3  # A and B are given back, an accumulator is complete
+    assert "mbarrier.init: 2 1 2 1 2 1 2 1 2 1 2 1 2 1 2 1 arrivals, 16 slots" in facts  # full: both expect bytes
+    assert "mbarrier.init: 1 2 1 2 arrivals, 4 slots" in facts  # an accumulator is empty when both have read it
+    assert {"mbarrier.expect: 16384 bytes", "mbarrier.expect: 8192 bytes"} <= {*facts}  # of a CTA's own copies
+
+
+STATIC = {
+    "arrivals": ("[2, 256, 128], full=1, empty=1)", "[2, 256, 128], full=1, empty=2)", "mbarrier.init: 1 2 1 2"),
+    "bytes of both CTAs": ("expect(a_b_count, 8192)", "expect(a_b_count, 16384)", "mbarrier.expect: 8192 bytes"),
+    "the slot of a commit": ("empty_barrier(a_b_count)", "empty_barrier(a_b_count + 1)", "mbarrier.commit: a_ring"),
+    "one CTA waits for a slot": (
+        "of_full = mbarrier.allocate_mbarrier(batch=slots, two_ctas=True)",
+        "of_full = mbarrier.allocate_mbarrier(batch=slots)",
+        "mbarrier.init: 2 1",
+    ),
+}
+EXECUTED = {
+    "the second CTA stores nothing": (GELU, "if pid_0 + cta < grid_0:", "if cta == 0:"),
+    "both have the first rows": (GEMM, "first_m - 128 * cta, 64 * step]", "first_m, 64 * step]"),
+    "each turn works": (GEMM, "return pid_0, present, worked_on", "return pid_0, cta == 0, turn == 0"),
+}
+
+
+def edited(example: Example, before: str, after: str, folder: Path) -> GluonEmission:
+    """The module with an edit of one place of it, or of the file that modules share."""
+    right = emitted(example)
+    assert any(before in content for name, content in right.files().items() if name.endswith(".py"))
+    written(right.files(), before, after, folder)
+    path = folder / right.name
+    module = replace(right.module, text=path.read_text(encoding="utf-8"))
+    compiled = compile_module(path, module.entry, right.signature, right.asked)
+    return replace(right, module=module, compiled=compiled)
+
+
+@pytest.mark.parametrize("edit", STATIC)
+def test_an_edit_is_found_by_reading_the_ptx_back(edit: str, tmp_path: Path) -> None:
+    before, after, expected = STATIC[edit]
+    made = edited(GELU, before, after, tmp_path)
+    shared = (tmp_path / FILE).read_text(encoding="utf-8")
+    found = differences(made.module.text, made.compiled.ptx, emitted(GELU).module.facts, shared)
+    assert any(one.expected.startswith(expected) for one in found), found
+
+
+@pytest.mark.parametrize("edit", EXECUTED)
+def test_an_edit_that_makes_the_module_wrong_is_found_by_executing_it(edit: str, tmp_path: Path) -> None:
+    example, before, after = EXECUTED[edit]
+    assert said(edited(example, before, after, tmp_path), example, tmp_path, 1)
+
+
+# ---------------------------------------------------------------- what is refused
+def test_buffers_of_one_name_are_told_apart() -> None:
+    program = blackwell.lowered(WIDE)
+    names = [buffer.name for buffer in program.buffers]
+    assert len({*names}) < len(names), "the epilogue stores from two buffers in turn"
+    named = with_distinct_buffers(program)
+    assert len({buffer.name for buffer in named.buffers}) == len(names)
+
+
+def test_tiles_that_are_loaded_together_and_multiplied_alone_are_refused_at_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("twill.cli.emit.solved", lambda *_: pytest.fail("something is solved"))
+    words = ["emit", "examples/attention.py", "--spec", "full", "--as", "gluon", "--cluster", "2"]
+    for machine in ("b200", "h100"):
+        assert main([*words, "--machine", machine, "--out", str(tmp_path / "o")]) == codes.BAD_INPUT
+        assert "load together and multiply alone" in capsys.readouterr().err
+
+
+def test_reductions_over_the_rows_of_both_ctas_are_refused() -> None:
+    program = emitted(DUAL).program
+    epilogue = program.groups[0]
+    body = (*epilogue.body, Reduce(epilogue.fragments[0].id, epilogue.fragments[0].id, 0, "add", line=7))
+    reduced = replace(program, groups=(replace(epilogue, body=body), *program.groups[1:]))
+    assert (7, "what is reduced along rows would be reduced over both CTAs") in {r[:2] for r in reasons(reduced, 16)}
+    assert not list(reasons(program, H100.emitting.named_barriers.whole))
+
+
+def test_a_triton_whose_ctas_do_not_wait_for_one_another_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twill.codegen.compile.gluon.triton._version", lambda: "3.8.0")
+    with pytest.raises(NoGluon, match=r"Triton 3\.8\.0 is installed.*two CTAs") as refused:
+        emit_gluon(extracted(GELU), blackwell.machine(), lambda *_: blackwell.schedule(GELU, 2))
+    assert "Triton 3.9 to 3.9" in (refused.value.hint or "")
