@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from twill.codegen.verify.ptx.run import Argument, PointerArgument, PtxLaunch, Result, execute
 from twill.ptx.parse import parse
@@ -25,6 +27,12 @@ REGISTERS = """
   .reg .b64 %rd<32>;
   .reg .f64 %d<16>;
 """
+
+
+def made_afresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instructions become steps once more, by an executor that is changed, and what they become is not kept."""
+    monkeypatch.setattr("twill.codegen.verify.ptx.build._built", [])
+    monkeypatch.setattr("twill.codegen.verify.ptx.build._known", OrderedDict())
 
 
 def kernel(body: str, parameters: Sequence[str] = (".u64 out",), variables: str = "") -> str:

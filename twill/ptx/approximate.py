@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from twill.ptx.arrays import some
 from twill.ptx.formats import flush
 
 Array = NDArray[Any]
@@ -64,5 +65,7 @@ def approximate(name: str, values: Array, ftz: bool) -> Array:
     operand = flush(values) if ftz else values
     with np.errstate(all="ignore"):
         result = _FUNCTIONS[name](operand.astype(np.float64)).astype(np.float32)
-    result = np.where(np.isnan(result), np.uint32(0x7FFFFFFF).view(np.float32), result)
+    nan = np.isnan(result)
+    if some(nan):
+        result = np.where(nan, np.uint32(0x7FFFFFFF).view(np.float32), result)
     return flush(result) if ftz else result

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from twill.ptx.arrays import some
 from twill.ptx.floats import canonical, flush, saturated
 from twill.ptx.formats import decode, encode
 from twill.ptx.integers import applied
@@ -75,7 +76,7 @@ def to_bf16(values: Array) -> Array:
     bits = values.view(np.uint32)
     near = (bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
     nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
-    return np.where(nan, np.uint16(0x7FFF), near) if nan.any() else near
+    return np.where(nan, np.uint16(0x7FFF), near) if some(nan) else near
 
 
 def _function(instruction: PtxInstruction, target: str, source: str) -> Function:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from twill.ptx.approximate import approximate
+from twill.ptx.arrays import every, some
 from twill.ptx.formats import decode, encode
 from twill.ptx.integers import applied
 from twill.ptx.program import PtxInstruction
@@ -108,7 +109,7 @@ def canonical(function: Function) -> Function:
 def flush(a: Array) -> Array:
     """Subnormal f32 become zeros with their sign."""
     small = np.abs(a) < _TINY
-    return np.where(small, np.copysign(np.float32(0), a), a) if small.any() else a
+    return np.where(small, np.copysign(np.float32(0), a), a) if some(small) else a
 
 
 def flushing(function: Function) -> Function:
@@ -130,7 +131,7 @@ def odd_sum(a: Array, b: Array) -> Array:
     part = total - a
     error = (a - (total - part)) + (b - part)
     inexact = (error != 0) & np.isfinite(total)
-    if not inexact.any():
+    if not some(inexact):
         return total
     bits = total.view(np.int64)
     even = inexact & (bits & 1 == 0)
@@ -145,7 +146,7 @@ def fused(a: Array, b: Array, c: Array) -> Array:
     total = product + c
     near = total.astype(np.float32)
     # Rounding twice can differ only where the sum of float64 lies half-way between two float32 and was rounded.
-    if (total.view(np.uint64) & np.uint64(0x0FFFFFFF)).all():
+    if every(total.view(np.uint64) & np.uint64(0x0FFFFFFF)):
         return near
     return odd_sum(product, np.broadcast_to(c.astype(np.float64), total.shape)).astype(np.float32)
 
@@ -216,7 +217,7 @@ def _approximate_division(a: Array, b: Array) -> Array:
     """PTX ISA, "div": beyond 2**126 the quotient is 0, or NaN of an infinity."""
     quotient = a / b
     large = (np.abs(b) > np.float32(2.0**126)) & np.isfinite(b)
-    if not large.any():
+    if not some(large):
         return quotient
     return np.where(large, np.where(np.isinf(a), NAN, np.copysign(np.float32(0), quotient)), quotient)
 
@@ -231,7 +232,7 @@ def _extreme(largest: bool, propagates: bool, ftz: bool, magnitudes: bool, instr
     def run(a: Array, b: Array) -> Array:
         result = function(a, b)
         zero = result == 0
-        if zero.any():  # +0 is larger than -0
+        if some(zero):  # +0 is larger than -0
             both = zero & (a == b)
             signed = a + b if largest else -(-a - b)
             result = np.where(both, signed, result)

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twill.ptx.arrays import some
+
 Array = NDArray[Any]
 
 
@@ -130,7 +132,7 @@ def encode(values: Array, kind: str, rounding: str = "rn", saturate: bool = Fals
 
 
 def _quick(values: Array, kind: str) -> Array | None:
-    """To nearest even where NumPy does it itself, NaN apart."""
+    """To nearest even where NumPy does it itself or bf16 is the upper half of a float32, NaN apart."""
     with np.errstate(over="ignore", invalid="ignore", under="ignore"):
         if kind == "f64":
             return np.ascontiguousarray(values, np.float64).view(np.uint64)
@@ -138,6 +140,9 @@ def _quick(values: Array, kind: str) -> Array | None:
             return np.ascontiguousarray(values, np.float32).view(np.uint32)
         if kind == "f16":
             return values.astype(np.float16).view(np.uint16)
+    if kind == "bf16" and values.dtype == np.float32:
+        bits = np.ascontiguousarray(values).view(np.uint32)
+        return (bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
     return None
 
 
@@ -180,4 +185,5 @@ def _encode(values: Array, form: Format, rounding: str, saturate: bool) -> Array
 
 def flush(values: Array) -> Array:
     """`.ftz`: subnormal float32 become zero with their sign."""
-    return np.where(np.abs(values) < np.float32(2.0**-126), np.copysign(np.float32(0), values), values)
+    small = np.abs(values) < np.float32(2.0**-126)
+    return np.where(small, np.copysign(np.float32(0), values), values) if some(small) else values

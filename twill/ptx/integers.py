@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from twill.ptx.arrays import some
 from twill.ptx.program import Immediate, PtxInstruction, width
 from twill.ptx.registers import TYPES, Operands, types_of, unsupported
 from twill.ptx.step import Array, Step
@@ -161,7 +162,7 @@ def _shift(left: bool) -> Callable[[PtxInstruction, str], Form]:
             inside = np.minimum(count, bits - 1).astype(dtype)
             moved = a << inside if left else a >> inside
             beyond = count >= bits
-            if not beyond.any():
+            if not some(beyond):
                 return moved
             rest = np.zeros_like(a) if left or kind[0] != "s" else a >> dtype(bits - 1)
             return np.where(beyond, rest, moved)

@@ -18,7 +18,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from tests import stranger_gluon, stranger_kernels
-from tests.ptx_programs import rules
+from tests.ptx_programs import made_afresh, rules
 from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor, matrix_descriptor
 from twill.codegen.verify.ptx import tcgen05_memory, tcgen05_multiplies, tcgen05_registers
 from twill.codegen.verify.ptx.run import Argument, MapOf, PointerArgument, PtxLaunch, Result, execute
@@ -274,7 +274,7 @@ def test_a_shape_that_is_misread_leaves_a_matrix_in_other_places(
             return lanes, columns
         return (lanes[::-1], columns) if of == "lanes" else (lanes, columns[:, ::-1])
 
-    monkeypatch.setattr("twill.codegen.verify.ptx.build._built", [])
+    made_afresh(monkeypatch)
     monkeypatch.setattr(tcgen05_registers, "moved", wrong)
     result = through_tensor_memory("32x32b", shape, 128)
     assert (result.tensors["x"] != result.tensors["y"]).any()

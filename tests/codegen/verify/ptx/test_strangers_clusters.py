@@ -17,7 +17,7 @@ from tests import stranger_clusters
 from tests.codegen.verify.ptx import test_strangers_blackwell as strangers
 from tests.codegen.verify.ptx.test_strangers_blackwell import BLACKWELL, KNOWN, Bits, replaced
 from tests.codegen.verify.ptx.test_strangers_block_scales import maps
-from tests.ptx_programs import rules
+from tests.ptx_programs import made_afresh, rules
 from twill.codegen.verify.ptx import cluster_launch
 from twill.codegen.verify.ptx.run import PointerArgument, PtxLaunch, Result, execute
 from twill.ptx.parse import parse
@@ -65,7 +65,7 @@ def test_clusters_take_over_what_they_are_answered(ctas: int, answers: tuple[int
 
 
 def test_an_answer_that_is_misread_leaves_places_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twill.codegen.verify.ptx.build._built", [])  # what was made of the instructions before
+    made_afresh(monkeypatch)
     monkeypatch.setitem(cluster_launch._DIMENSIONS, "get_first_ctaid::x", 1)
     assert places(1, ()).tensors["out"].tolist() == [0, -1, -1, -1, -1, -1]
 

@@ -15,6 +15,7 @@ from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.memory import LOCAL, PARAMETERS, RANK, RANK_0, RESERVED, SHARED, WINDOW
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang
+from twill.ptx.arrays import every, highest, lowest, some
 from twill.ptx.floats import on_halves
 from twill.ptx.program import (
     AddressOperand,
@@ -60,24 +61,27 @@ def space_of(instruction: PtxInstruction) -> str:
 
 
 def shared_place(g: Gang, addresses: Array, size: int) -> tuple[Cta, Array]:
-    """The CTA and the offsets of accesses of `size` bytes to shared memory. Stopped: bounds, alignment."""
+    """The CTA and the offsets of accesses of `size` bytes, a power of two, to shared memory. Stopped: bounds,
+    alignment."""
     offsets = addresses.astype(np.int64)
-    cta, low, high = g.cta, int(offsets.min()), int(offsets.max())
+    cta, low, high = g.cta, lowest(offsets), highest(offsets)
     if low < 0 or high >> RANK:
         ranks = offsets >> RANK & 0xFF
-        if (ranks != ranks[0]).any():
+        if some(ranks != ranks[0]):
             raise Stopped("form", "one access of several CTAs' shared memory")
         if ranks[0]:
             cta = other_cta(g, int(ranks[0]) - RANK_0)
         offsets = offsets & (1 << RANK) - 1
-        low, high = int(offsets.min()), int(offsets.max())
+        low, high = lowest(offsets), highest(offsets)
     high += size
     if low < RESERVED or high > len(cta.shared):
         raise Stopped(
             "bounds", f"shared addresses {low:#x} to {high:#x} are not inside {RESERVED:#x} to {len(cta.shared):#x}"
         )
-    if size > 1 and (offsets % size).any():
-        raise Stopped("alignment", f"shared address {int(offsets[offsets % size != 0][0]):#x} is no multiple of {size}")
+    if size > 1 and some(offsets & size - 1):
+        raise Stopped(
+            "alignment", f"shared address {int(offsets[offsets & size - 1 != 0][0]):#x} is no multiple of {size}"
+        )
     return cta, offsets
 
 
@@ -91,10 +95,10 @@ def other_cta(g: Gang, rank: int) -> Cta:
 def into_space(addresses: Array) -> tuple[str, Array]:
     """The space of generic addresses, and the addresses there. Stopped: several spaces."""
     high = addresses >= np.uint64(SHARED)
-    if not high.any():
+    if not some(high):
         return "global", addresses
     for space, start in (("shared", SHARED), ("param", PARAMETERS), ("local", LOCAL)):
-        if ((addresses >= np.uint64(start)) & (addresses < np.uint64(start + WINDOW))).all():
+        if every((addresses >= np.uint64(start)) & (addresses < np.uint64(start + WINDOW))):
             return space, addresses - np.uint64(start)
     raise Stopped("form", "one generic access of several state spaces")
 
@@ -158,7 +162,7 @@ def _read(
         words = cta.shared.view(_WORDS[size])
         return [words[offsets // size + number] for number in range(count)]
     if space == "global":
-        if (addresses % np.uint64(size * count)).any():
+        if some(addresses & np.uint64(size * count - 1)):
             raise Stopped("alignment", f"a global address is no multiple of {size * count}")
         memory = g.cta.world.memory
         return [memory.load(addresses + np.uint64(size * number), size) for number in range(count)]
@@ -173,8 +177,8 @@ def _read(
 
 def _param_bytes(g: Gang, addresses: Array, size: int) -> Array:
     parameters = g.cta.world.parameters
-    if int(addresses.max()) + size > len(parameters):
-        raise Stopped("bounds", f"parameter bytes up to {int(addresses.max()) + size} of {len(parameters)}")
+    if highest(addresses) + size > len(parameters):
+        raise Stopped("bounds", f"parameter bytes up to {highest(addresses) + size} of {len(parameters)}")
     return parameters[_bytes(addresses.astype(np.int64), size)]
 
 
@@ -186,8 +190,8 @@ def _local_bytes(g: Gang, addresses: Array, size: int, lanes: Array) -> Array:
 
 def _local(g: Gang, addresses: Array, size: int) -> Array:
     have = g.code.layout.local
-    if int(addresses.max()) + size > have:
-        raise Stopped("bounds", f"local bytes up to {int(addresses.max()) + size} of {have}")
+    if highest(addresses) + size > have:
+        raise Stopped("bounds", f"local bytes up to {highest(addresses) + size} of {have}")
     return g.cta.local.setdefault(g.first, np.zeros((g.size, have), np.uint8))
 
 
@@ -216,7 +220,7 @@ def _store(operands: Operands, instruction: PtxInstruction) -> Step:
             for number, value in enumerate(values):
                 words[offsets // size + number] = value
         elif where == "global":
-            if (addresses % np.uint64(size * count)).any():
+            if some(addresses & np.uint64(size * count - 1)):
                 raise Stopped("alignment", f"a global address is no multiple of {size * count}")
             if g.cta.world.made_maps is not None:
                 g.cta.world.made_maps.store(g, addresses, size * count, lanes, place)
@@ -236,9 +240,9 @@ def _store(operands: Operands, instruction: PtxInstruction) -> Step:
 def written(g: Gang, cta: Cta, at: Array, lanes: Array, place: InstructionPlace) -> None:
     """Threads write bytes of shared memory: what is wrong with it."""
     noted(g, cta.shadow.write(at, g.warps[lanes], lanes % WARP), place)
-    low, high = int(at.min()), int(at.max())
+    low, high = lowest(at), highest(at)
     for address in cta.barriers.objects:
-        if low < address + 8 and address <= high and ((at >= address) & (at < address + 8)).any():
+        if low < address + 8 and address <= high and some((at >= address) & (at < address + 8)):
             raise Stopped("mbarrier", f"a store to the mbarrier at {address:#x}")
 
 
@@ -292,7 +296,7 @@ def _words_at(g: Gang, space: str, addresses: Array, size: int, lanes: Array) ->
         return [(words, int(offset) // size) for offset in offsets]
     if space != "global":
         raise Stopped("form", f"an atomic operation on {space} memory")
-    if (addresses % np.uint64(size)).any():
+    if some(addresses & np.uint64(size - 1)):
         raise Stopped("alignment", f"a global address is no multiple of {size}")
     found = []
     for address in addresses.tolist():

@@ -30,6 +30,7 @@ from twill.codegen.verify.ptx.memory import RANK, RANK_0, RESERVED, GlobalMemory
 from twill.codegen.verify.ptx.special_registers import SPECIALS
 from twill.codegen.verify.ptx.threads import Array, Gang, Strand
 from twill.ptx import convert, floats, integers, moves
+from twill.ptx.arrays import some
 from twill.ptx.program import (
     AddressOperand,
     DestinationPair,
@@ -268,7 +269,7 @@ def _guarded(step: Step, operands: Operands, instruction: PtxInstruction) -> Ste
             return
         outer = g.mask
         lanes = taken & g.running()
-        if not lanes.any():
+        if not some(lanes):
             return
         g.mask = lanes
         step(g)

@@ -11,6 +11,7 @@ import numpy as np
 from twill.codegen.verify.ptx.findings import PtxFindings
 from twill.codegen.verify.ptx.order import Snapshot
 from twill.codegen.verify.ptx.threads import Array, Cta, World
+from twill.ptx.arrays import some
 
 RULE = "exit"
 
@@ -42,10 +43,10 @@ def _late(cta: Cta) -> str:
         memories.append(("tensor", order.readers, order.writer, order.written))
     for name, readers, writer, written in memories:
         reads = readers > known[: clocks.warps]
-        if reads.any():
+        if some(reads):
             return f"{clocks.name(int(np.argwhere(reads)[0][-1]))} reads its {name} memory"
         late = written > known[writer]
-        if late.any():
+        if some(late):
             return f"{clocks.name(int(writer[late].flat[0]))} writes its {name} memory"
     for barrier in cta.barriers.objects.values():
         waiting = [one.snapshot for one in cta.world.commits if one.barrier is barrier]

@@ -16,6 +16,7 @@ from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.copies import begin_load, shared_of
 from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.threads import Array, Cta, Gang, Index, World
+from twill.ptx.arrays import every
 from twill.ptx.program import Nothing, Operand, PtxInstruction, Vector
 from twill.ptx.registers import TYPES, Operands, unsupported
 
@@ -101,7 +102,7 @@ def _first_cta(operands: Operands, instruction: PtxInstruction) -> Step:
     def step(g: Gang) -> None:
         given = words(g)
         canceled = given[:, 3] == _CANCELED
-        if not g.of_lanes(canceled, g.lanes()).all():
+        if not every(g.of_lanes(canceled, g.lanes())):
             said = "the index in an answer that no cluster was cancelled is not defined"
             g.cta.world.findings.add("cluster-launch", said, place, g.who())
         for number, put in puts:

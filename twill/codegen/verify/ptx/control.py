@@ -13,6 +13,7 @@ from twill.codegen.verify.ptx.code import End, Step
 from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.synchronize import barriers_of, first_of_each
 from twill.codegen.verify.ptx.threads import WARP, Array, Budget, Gang, Strand, Wait
+from twill.ptx.arrays import every, highest, some
 from twill.ptx.program import (
     DestinationPair,
     Immediate,
@@ -109,9 +110,9 @@ def _branch(operands: Operands, instruction: PtxInstruction, following: int, lab
             g.go(strand, there if taken[0] else following)
             return
         lanes = taken & strand.lanes
-        if not lanes.any():
+        if not some(lanes):
             g.go(strand, following)
-        elif (lanes == strand.lanes).all():
+        elif every(lanes == strand.lanes):
             g.go(strand, there)
         else:
             strand.block = following
@@ -131,8 +132,8 @@ def _indexed_branch(operands: Operands, instruction: PtxInstruction, labels: dic
 
     def end(g: Gang, strand: Strand) -> None:
         chosen = np.where(strand.lanes, g.full(index(g)), 0)
-        if int(chosen.max()) >= len(targets):
-            raise Stopped("form", f"a branch to entry {int(chosen.max())} of a table of {len(targets)}")
+        if highest(chosen) >= len(targets):
+            raise Stopped("form", f"a branch to entry {highest(chosen)} of a table of {len(targets)}")
         first, *others = np.unique(chosen[strand.lanes]).tolist()
         strand.block = targets[first]
         for other in others:
@@ -160,10 +161,10 @@ def _guarded(operands: Operands, instruction: PtxInstruction, inner: End, follow
 
     def end(g: Gang, strand: Strand) -> None:
         lanes = g.full(holds(g)) & strand.lanes
-        if not lanes.any():
+        if not some(lanes):
             g.go(strand, following)
             return
-        if not (lanes == strand.lanes).all():
+        if not every(lanes == strand.lanes):
             g.part(strand, strand.lanes & ~lanes, following)
             g.mask = strand.lanes
         inner(g, strand)
@@ -177,18 +178,18 @@ def _met(g: Gang, strand: Strand, whole_gang: bool) -> bool:
         return True
     lanes = strand.lanes
     if whole_gang:
-        strand.meeting = not (lanes == g.alive).all()
+        strand.meeting = not every(lanes == g.alive)
         return not strand.meeting
     complete = np.zeros(g.size, bool)
     for warp in g.warps_of(lanes):
         own = (g.warps == warp) & g.alive
-        if (lanes[own]).all():
+        if every(lanes[own]):
             complete |= own
-    if not complete.any():
+    if not some(complete):
         strand.meeting = True
         return False
     rest = lanes & ~complete
-    if rest.any():
+    if some(rest):
         strand.lanes = complete
         g.strands.append(Strand(strand.block, rest, meeting=True))
         g.mask = complete
@@ -251,7 +252,7 @@ def _one(g: Gang, value: Array, lanes: Array, what: str) -> int:
     if len(value) == 1:
         return int(value[0])
     of = value[lanes]
-    if (of != of[0]).any():
+    if some(of != of[0]):
         raise Stopped("form", f"the {what} differs between threads that run together")
     return int(of[0])
 
@@ -362,7 +363,7 @@ def _budget(instruction: PtxInstruction, following: int) -> End:
             said = f"setmaxnreg to {wanted} and to {asking.wanted} by warps of one warp group"
             raise Stopped("registers", said)
         asking.lanes |= strand.lanes
-        if (g.alive & ~asking.lanes).any():
+        if some(g.alive & ~asking.lanes):
             strand.block = following
             strand.wait = Wait(lambda: asking.granted, "setmaxnreg by the other warps of the warp group")
             return

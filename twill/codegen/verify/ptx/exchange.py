@@ -9,6 +9,7 @@ import numpy as np
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.threads import WARP, Array, Gang
 from twill.codegen.verify.ptx.units.matrix import movmatrix
+from twill.ptx.arrays import some
 from twill.ptx.program import DestinationPair, Nothing, PtxInstruction
 from twill.ptx.registers import TYPES, Operands, types_of, unsupported
 
@@ -102,7 +103,7 @@ def _reduce(operands: Operands, instruction: PtxInstruction) -> Step:
         given, here = by_warps(g, g.full(value(g))), _here(g)
         result = np.zeros(given.shape, dtype)
         for row, (values, lanes) in enumerate(zip(given, here, strict=True)):
-            if lanes.any():
+            if some(lanes):
                 result[row] = function.reduce(values[lanes])
         put(g, _flat(g, result))
 

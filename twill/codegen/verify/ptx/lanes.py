@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from twill.ptx.arrays import lowest
+
 Array = Any  # np.ndarray
 WARP = 32
 NEVER = np.iinfo(np.int32).max
@@ -34,4 +36,4 @@ class Lanes:
     def covered(self, warp: int, lanes: Array) -> int:
         """The last epoch of a warp of which some lanes [32] together know all accesses."""
         others = self.since[warp][~lanes]
-        return int(others.min()) - 1 if len(others) else NEVER
+        return lowest(others) - 1 if len(others) else NEVER

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from twill.codegen.verify.ptx.findings import Stopped
+from twill.ptx.arrays import highest, lowest, some
 
 Array = Any  # np.ndarray
 
@@ -77,7 +78,7 @@ class GlobalMemory:
 
         Stopped: bounds, alignment.
         """
-        low, high = int(addresses.min()), int(addresses.max())
+        low, high = lowest(addresses), highest(addresses)
         buffer = self.holding(low)
         if high + size > buffer.start + buffer.size:
             if high < buffer.start + buffer.size or len(addresses) == 1:
@@ -85,7 +86,7 @@ class GlobalMemory:
             self.holding(high)
             return None
         offsets = (addresses - np.uint64(buffer.start)).astype(np.int64)
-        if size > 1 and (offsets % size).any():
+        if size > 1 and some(offsets & size - 1):
             raise Stopped("alignment", f"address {low:#x} is no multiple of {size}")
         return buffer, offsets
 

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from twill.codegen.verify.ptx.lanes import WARP, Lanes
+from twill.ptx.arrays import some
 
 EVERY = np.ones(WARP, bool)
 
@@ -128,7 +129,7 @@ class Clocks:
         self.unfenced[warp] &= ~lanes
         own = self.visible[warp, warp]
         np.maximum(self.visible[warp], self.known[warp], out=self.visible[warp])
-        if self.unfenced[warp].any():
+        if some(self.unfenced[warp]):
             self.visible[warp, warp] = own
         else:
             self.known[warp, warp] += 1
@@ -163,7 +164,7 @@ class Shadow:
         late = stamp > self.clocks.known[warps[:, None], self.writer[at]]
         self.readers[at, warps[:, None]] = self.clocks.known[warps, warps][:, None]
         self.loads[at, warps[:, None]] = self.clocks.known[warps, warps][:, None]
-        return f"order:reads what {self._writer(at, late)} wrote" if late.any() else ""
+        return f"order:reads what {self._writer(at, late)} wrote" if some(late) else ""
 
     def write(self, at: Array, warps: Array, lanes: Array) -> str:
         """Threads write bytes; lanes: their numbers in their warps."""
@@ -190,7 +191,7 @@ class Shadow:
         at = self._grains(at)
         wrong = self._overwritten(at, known)
         unfenced = self.loads[at] > visible[: self.clocks.warps]
-        if not wrong and unfenced.any():
+        if not wrong and some(unfenced):
             late = int(np.argwhere(unfenced)[0][-1])
             wrong = f"proxy-fence:a copy overwrites what warp {late} read without a fence.proxy.async behind it"
         self.writer[at] = agent
@@ -211,10 +212,10 @@ class Shadow:
         writer, stamp = self.writer[at], self.written[at]
         late = stamp > known[writer]
         self.busy[at] += 1
-        if late.any():
+        if some(late):
             return f"order:reads what {self._writer(at, late)} wrote"
         unfenced = self.generic[at] & (stamp > visible[writer])
-        if unfenced.any():
+        if some(unfenced):
             return f"proxy-fence:reads what {self._writer(at, unfenced)} wrote without a fence.proxy.async"
         return ""
 
@@ -233,7 +234,7 @@ class Shadow:
 
     def _overwritten(self, at: Array | slice, known: Array) -> str:
         """Whether one who knows `known` (broadcast over grains) may overwrite grains."""
-        if self.busy[at].any():
+        if some(self.busy[at]):
             return "in-flight:overwrites what a multiply or a bulk store may still read"
         writer = self.writer[at]
         if known.ndim == 1:
@@ -242,10 +243,10 @@ class Shadow:
             late = self.written[at] > np.take_along_axis(
                 known[:, 0, :], writer.reshape(len(known), -1).astype(np.intp), 1
             )
-        if late.any():
+        if some(late):
             return f"order:overwrites what {self._writer(at, late)} wrote"
         read = self.readers[at] > known[..., : self.clocks.warps]
-        if read.any():
+        if some(read):
             return f"order:overwrites what {self.clocks.name(int(np.argwhere(read)[0][-1]))} reads"
         return ""
 

@@ -10,6 +10,7 @@ from twill.codegen.verify.ptx.accesses import address_of, into_space, noted, sha
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.order import Snapshot
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang
+from twill.ptx.arrays import every, some
 from twill.ptx.program import AddressOperand, Immediate, Nothing, PtxInstruction
 from twill.ptx.registers import Fetch, Operands, constant, unsupported
 
@@ -51,7 +52,7 @@ def barriers_of(g: Gang, operand: Array, lanes: Array, space: str) -> list[tuple
     """The CTA and offset of each lane's address of an mbarrier."""
     given = g.of_lanes(operand, lanes)
     _, given = ("shared", given) if space else into_space(given)
-    if len(operand) == 1 or (given == given[0]).all():
+    if len(operand) == 1 or every(given == given[0]):
         cta, offsets = shared_place(g, given[:1], 8)
         return [(cta, int(offsets[0]))] * len(lanes)
     found = []
@@ -67,7 +68,7 @@ def first_of_each(g: Gang, lanes: Array, *values: Array) -> tuple[Array, Array]:
     if len(lanes) == 1:
         return lanes, ONE
     varying = (g.of_lanes(value, lanes) for value in values if len(value) > 1)
-    differing = [value for value in varying if (value != value[0]).any()]
+    differing = [value for value in varying if some(value != value[0])]
     warps = g.warps[lanes]
     if not differing:
         first = np.ones(len(lanes), bool)

@@ -18,6 +18,7 @@ from twill.codegen.verify.ptx.findings import PtxFindings, Stopped
 from twill.codegen.verify.ptx.tcgen05_multiplies import PAIR, group_of
 from twill.codegen.verify.ptx.tcgen05_registers import memory_of
 from twill.codegen.verify.ptx.threads import WARP, Array, Gang, World
+from twill.ptx.arrays import some
 from twill.ptx.program import PtxInstruction
 from twill.ptx.registers import Operands
 
@@ -94,7 +95,7 @@ def _check_started(g: Gang, warp: int) -> None:
     """An allocation by a pair needs both: Stopped: the warp does not know that the other CTA has started."""
     other = other_cta(g, g.cta.rank ^ 1)
     warps = slice(other.warp, other.warp + -(-other.threads // WARP))
-    if not g.cta.world.clocks.known[warp, warps].any():
+    if not some(g.cta.world.clocks.known[warp, warps]):
         raise Stopped("tensor-memory", f"a pair allocates, and nothing says that CTA {other.index[0]} has started")
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.order import Clocks
 from twill.codegen.verify.ptx.units.tensor_memory import COLUMNS, HALF, LANES, LEAST, decoded
+from twill.ptx.arrays import distinct, highest, lowest, some
 
 Array = Any  # np.ndarray
 EMPTY = 0xFFFFFFFF  # what cells hold before anything is written: a NaN, a large number
@@ -31,10 +32,10 @@ class Cells:
     @classmethod
     def of(cls, lanes: Array, columns: Array) -> Cells:
         """Those of lanes x columns. Stopped: outside of tensor memory."""
-        if int(lanes.max()) >= LANES or int(columns.max()) >= COLUMNS:
-            said = f"lane {int(lanes.max())}, column {int(columns.max())} of {LANES} x {COLUMNS} is accessed"
+        if highest(lanes) >= LANES or highest(columns) >= COLUMNS:
+            said = f"lane {highest(lanes)}, column {highest(columns)} of {LANES} x {COLUMNS} is accessed"
             raise Stopped("bounds", f"tensor memory: {said}")
-        return cls(np.unique(lanes // HALF)[:, None], np.unique(columns)[None])
+        return cls(distinct(lanes // HALF)[:, None], distinct(columns)[None])
 
     @property
     def at(self) -> tuple[Array, Array]:
@@ -73,20 +74,20 @@ class TensorOrder:
 
     def read(self, cells: Cells, of: Known) -> str:
         """What is wrong with reading cells ("" if nothing), rule first."""
-        if self.storing[cells.at].any():
+        if some(self.storing[cells.at]):
             return "tcgen05-wait:reads tensor memory that a tcgen05.st without wait::st may still write"
         writer, written = self.writer[cells.at], self.written[cells.at]
         late = written > of.known[writer]
-        if late.any():
+        if some(late):
             return f"order:reads tensor memory that {self._writer(cells, late)} wrote"
         bare = written > of.fenced[writer]
-        return self._unfenced(of, f"reads tensor memory that {self._writer(cells, bare)} wrote") if bare.any() else ""
+        return self._unfenced(of, f"reads tensor memory that {self._writer(cells, bare)} wrote") if some(bare) else ""
 
     def overwrite(self, cells: Cells, of: Known) -> str:
         """What is wrong with writing cells."""
-        if self.loading[cells.at].any():
+        if some(self.loading[cells.at]):
             return "tcgen05-wait:overwrites tensor memory that a tcgen05.ld without wait::ld may still read"
-        if self.storing[cells.at].any():
+        if some(self.storing[cells.at]):
             return "tcgen05-wait:overwrites tensor memory that a tcgen05.st without wait::st may still write"
         late = self._late(cells, of.known)
         if late:
@@ -97,10 +98,10 @@ class TensorOrder:
     def _late(self, cells: Cells, clock: Array) -> str:
         """What who knows `clock` does not come after, of writing cells."""
         late = self.written[cells.at] > clock[self.writer[cells.at]]
-        if late.any():
+        if some(late):
             return f"overwrites tensor memory that {self._writer(cells, late)} wrote"
         reads = self.readers[cells.at] > clock[: self.clocks.warps]
-        if reads.any():
+        if some(reads):
             return f"overwrites tensor memory that {self.clocks.name(int(np.argwhere(reads)[0][-1]))} reads"
         return ""
 
@@ -163,7 +164,7 @@ class TensorMemory:
         except ValueError as error:
             raise Stopped("tensor-memory", str(error)) from None
         wanted = first + columns
-        low, high = int(wanted.min()), int(wanted.max())
+        low, high = lowest(wanted), highest(wanted)
         if not any(start <= low and high < start + size for start, size in self.allocated.items()):
             raise Stopped("tensor-memory", f"columns {low} to {high} are no part of one allocation: {self.allocated}")
         return lane, wanted

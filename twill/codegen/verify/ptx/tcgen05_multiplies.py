@@ -23,6 +23,7 @@ from twill.codegen.verify.ptx.units import tcgen05
 from twill.codegen.verify.ptx.units.block_scales import NARROW
 from twill.codegen.verify.ptx.units.tcgen05_descriptors import SCALED, InstructionDescriptor, has_columns
 from twill.codegen.verify.ptx.units.tensor_memory import LANES, rows_of
+from twill.ptx.arrays import highest
 from twill.ptx.program import AddressOperand, Immediate, InstructionPlace, PtxInstruction, Vector
 from twill.ptx.registers import Operands, unsupported
 
@@ -230,8 +231,8 @@ def _issue(g: Gang, lane: int, one: IssuedMultiply) -> None:
 def begin_reading(by: TensorIssuer, lane: int, reads: list[tuple[Cta, Array]]) -> None:
     """Asynchronous reads of shared memory are on their way. Stopped: bounds."""
     for cta, at in reads:
-        if int(at.max()) >= len(cta.shared):
-            raise Stopped("bounds", f"shared address {int(at.max()):#x} is read, of {len(cta.shared):#x}")
+        if highest(at) >= len(cta.shared):
+            raise Stopped("bounds", f"shared address {highest(at):#x} is read, of {len(cta.shared):#x}")
         noted(by.gang, cta.shadow.begin_alone(at, by.warp, lane % WARP), by.place)
 
 

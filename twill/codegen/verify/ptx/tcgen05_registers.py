@@ -17,6 +17,7 @@ from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.tcgen05_memory import Cells, TensorMemory
 from twill.codegen.verify.ptx.threads import WARP, Array, Gang
 from twill.codegen.verify.ptx.units.tensor_memory import HALF, QUARTER, is_shape, moved
+from twill.ptx.arrays import some
 from twill.ptx.program import Immediate, InstructionPlace, PtxInstruction, Vector
 from twill.ptx.registers import Operands, constant, unsupported
 
@@ -175,7 +176,7 @@ def _moves(
         given, found = g.full(at(g)), []
         for warp in g.warps_of(g.running()):
             own = given[g.alone(warp)]
-            if len(own) != WARP or (own != own[0]).any():
+            if len(own) != WARP or some(own != own[0]):
                 raise Stopped("form", "tensor memory is moved by a part of a warp, or with several addresses")
             lane, wanted = memory_of(g).place(int(own[0]), columns)
             quarter = (warp - g.cta.warp) % 4 * QUARTER

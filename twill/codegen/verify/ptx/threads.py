@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twill.ptx import step
+from twill.ptx.arrays import every, some
 
 if TYPE_CHECKING:
     from twill.codegen.verify.ptx.barriers import Barriers, ClusterBarrier
@@ -151,7 +152,7 @@ class Gang:
     def lanes(self) -> Array:
         """Numbers of the lanes that run now."""
         if self.mask is None:
-            return self.lane if len(self.strands) == 1 and self.alive.all() else np.flatnonzero(self.strand.lanes)
+            return self.lane if len(self.strands) == 1 and every(self.alive) else np.flatnonzero(self.strand.lanes)
         return np.flatnonzero(self.mask)
 
     def running(self) -> Array:
@@ -286,5 +287,5 @@ class Gang:
             other.meeting = False
         self.cta.world.progress += 1
         for warp in self.own_warps:
-            if not self.alive[self.warps == warp].any():
+            if not some(self.alive[self.warps == warp]):
                 self.cta.world.cluster.leave(warp)

@@ -18,6 +18,7 @@ import numpy as np
 from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.threads import GANG, Array, Gang
 from twill.codegen.verify.ptx.units.wgmma import chunks, multiply
+from twill.ptx.arrays import every, highest, some
 from twill.ptx.program import Immediate, InstructionPlace, Operand, PtxInstruction, Register, Vector
 from twill.ptx.registers import Operands, constant, unsupported
 
@@ -180,7 +181,7 @@ def issue(operands: Operands, instruction: PtxInstruction) -> Callable[[Gang], N
     place = instruction.place
 
     def step(g: Gang) -> None:
-        if g.size != GANG or not g.alive.all():
+        if g.size != GANG or not every(g.alive):
             raise Stopped("form", f"a multiply by {int(g.alive.sum())} threads, not the {GANG} of a warp group")
         mmas = g.products
         bare = mmas.unfenced.intersection(numbers + left)
@@ -199,8 +200,8 @@ def issue(operands: Operands, instruction: PtxInstruction) -> Callable[[Gang], N
                     mmas._found(g, "reads the result of", mmas.flying[register], instruction)
             source = np.stack([np.asarray(g.full(g.registers[r])).view(np.uint32) for r in left], axis=-1)
         for at in reads:
-            if int(at.max()) >= len(g.cta.shared):
-                raise Stopped("bounds", f"a multiply reads shared address {int(at.max()):#x} of {len(g.cta.shared):#x}")
+            if highest(at) >= len(g.cta.shared):
+                raise Stopped("bounds", f"a multiply reads shared address {highest(at):#x} of {len(g.cta.shared):#x}")
             said = g.cta.shadow.begin(at, warps)
             if said:
                 rule, _, message = said.partition(":")
@@ -253,6 +254,6 @@ def _sign(instruction: PtxInstruction, value: int) -> Sign:
 
 
 def _uniform(g: Gang, value: Array, what: str) -> int:
-    if len(value) > 1 and (value != value[0]).any():
+    if len(value) > 1 and some(value != value[0]):
         raise Stopped("form", f"the {what} of a multiply differs between threads")
     return int(value[0])

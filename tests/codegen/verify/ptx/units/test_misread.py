@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.codegen.verify.ptx import test_strangers as strangers
+from tests.ptx_programs import made_afresh
 from twill.codegen.verify.ptx.units import fragments, matrix, tensor_map, wgmma
 
 Patch = pytest.MonkeyPatch
@@ -18,7 +19,7 @@ Patch = pytest.MonkeyPatch
 def afresh(monkeypatch: Patch) -> Iterator[None]:
     """Without what is kept from other tests, and for them."""
     monkeypatch.setenv("TRITON_DEFAULT_FP_FUSION", "1")
-    monkeypatch.setattr("twill.codegen.verify.ptx.build._built", [])
+    made_afresh(monkeypatch)
     retained = (tensor_map._pattern, wgmma._k_major, wgmma._mn_major)
     for cache in retained:
         cache.cache_clear()

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from twill.codegen.verify.ptx.units.tensor_memory import LANES, QUARTER
+from twill.ptx.arrays import some
 from twill.ptx.formats import decode
 
 Array = NDArray[Any]
@@ -50,13 +51,13 @@ def factors(words: Array, kind: str, first: int, count: int) -> Array:
     if first % count or first + count > _BYTES:
         raise ValueError(f"{count} scales from byte {first} of a word on")
     held = np.ascontiguousarray(words).view(np.uint8).reshape(*words.shape, _BYTES)[..., first : first + count]
-    if (held != held[:1]).any():
+    if some(held != held[:1]):
         _, row, _ = np.argwhere(held != held[:1])[0].tolist()
         raise ValueError(f"the scales of row {row} differ between the quarters of the lanes")
     bits = held[0]
     if kind == "ue8m0":
         return np.where(bits == 0xFF, np.nan, np.ldexp(1.0, bits.astype(np.int64) - 127))
-    if (bits > 0x7F).any():
+    if some(bits > 0x7F):
         raise ValueError("a scale of type ue4m3 has a sign")
     return decode(np.ascontiguousarray(bits), "e4m3").astype(np.float64)
 

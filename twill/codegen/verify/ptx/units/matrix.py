@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from twill.codegen.verify.ptx.units.fragments import a_matrix, b_matrix, d_matrix, d_registers, width
 from twill.codegen.verify.ptx.units.mma_sums import multiply_add
+from twill.ptx.arrays import some
 
 Array = NDArray[Any]
 _LANES, _ROWS, _ROW_BYTES = 32, 8, 16
@@ -79,7 +80,7 @@ def _rows(count: int, addresses: Array) -> Array:
     if count not in (1, 2, 4):
         raise ValueError(f"no form for {count} matrices")
     rows = addresses[..., : _ROWS * count].astype(np.int64)
-    if (rows % _ROW_BYTES).any():
+    if some(rows % _ROW_BYTES):
         raise ValueError(f"a row of a matrix lies at {int(rows[rows % _ROW_BYTES != 0][0]):#x}, no multiple of 16")
     return rows
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from twill.ptx.arrays import every, some
 from twill.ptx.formats import decode, encode, flush
 
 Array = NDArray[Any]
@@ -136,9 +137,9 @@ def load(tensor: TensorMapModel, coords: tuple[int, ...], address: int, read_glo
     size, rows = BYTES[tensor.dtype], _rows(tensor)
     whole = np.tile(_outside(tensor), (rows, tensor.box[0] * size // len(_outside(tensor))))
     places, inside, low, high = _addresses(tensor, coords)
-    if tensor.dtype == UNPACKED and inside.any():
+    if tensor.dtype == UNPACKED and some(inside):
         whole[inside] = _padded(read_global(places[inside], tensor.box[0] // 2))
-    elif high > low and inside.any():
+    elif high > low and some(inside):
         whole[inside, low * size : high * size] = read_global(places[inside], (high - low) * size)
     return _chunks(tensor, address), whole.reshape(-1, _CHUNK)
 
@@ -158,7 +159,7 @@ def store(tensor: TensorMapModel, coords: tuple[int, ...], shared: Array, addres
     _require(tensor.dtype != UNPACKED, f"a store of {UNPACKED} is not executed")
     size = BYTES[tensor.dtype]
     places, inside, low, high = _addresses(tensor, coords)
-    if high > low and inside.any():
+    if high > low and some(inside):
         write_global(places[inside], _gather(tensor, shared, address)[inside, low * size : high * size])
 
 
@@ -178,12 +179,12 @@ def reduce(
     _check(tensor, coords, address)
     size = BYTES[tensor.dtype]
     places, inside, low, high = _addresses(tensor, coords)
-    if high <= low or not inside.any():
+    if high <= low or not some(inside):
         return
     given = _gather(tensor, shared, address)[inside, low * size : high * size]
     places = places[inside]
     apart = np.diff(np.sort(places))
-    if (apart >= given.shape[1]).all():
+    if every(apart >= given.shape[1]):
         write_global(places, combine(tensor.dtype, operation, read_global(places, given.shape[1]), given))
         return
     for place, row in zip(places, given, strict=True):  # rows that overlap in memory: one after the other

@@ -23,6 +23,7 @@ from twill.codegen.verify.ptx.units.fragments import (
     width,
 )
 from twill.codegen.verify.ptx.units.mma_sums import multiply_add
+from twill.ptx.arrays import highest
 
 Array = NDArray[Any]
 _CHUNK = 16  # bytes: an element of the canonical layouts
@@ -96,8 +97,8 @@ def matrix(descriptor: int, rows: int, kind: str, mn_major: bool, shared: Array)
     """The operand (rows along M or N, columns along K: 32 bytes) that a descriptor names, as float64 or int64."""
     bits = UNSIGNED[width(kind)]
     at = chunks(descriptor, rows, mn_major)
-    if at.max() + _CHUNK > len(shared):
-        raise ValueError(f"wgmma reads byte {at.max() + _CHUNK - 1} of {len(shared)} bytes of shared memory")
+    if highest(at) + _CHUNK > len(shared):
+        raise ValueError(f"wgmma reads byte {highest(at) + _CHUNK - 1} of {len(shared)} bytes of shared memory")
     read = shared[at[..., None] + np.arange(_CHUNK)].view(bits)
     if mn_major:  # [k, chunk along M or N, elements]
         return numbers(read.reshape(at.shape[0], -1), kind).T[:rows]

@@ -1,0 +1,34 @@
+"""Questions about arrays of a few lanes or bytes, for which NumPy's own methods take longer than most instructions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from twill.ptx.step import Array
+
+count = np.count_nonzero
+
+
+def some(array: Array) -> bool:
+    """Whether any is true or not zero."""
+    return bool(count(array))
+
+
+def every(array: Array) -> bool:
+    """Whether all are."""
+    return bool(count(array) == array.size)
+
+
+def distinct(array: Array) -> Array:
+    """Small integers, none negative, each once and in their order."""
+    return np.flatnonzero(np.bincount(array.reshape(-1)))
+
+
+def lowest(array: Array) -> int:
+    """Of integers."""
+    return int(array.item(array.argmin()))
+
+
+def highest(array: Array) -> int:
+    """Of integers."""
+    return int(array.item(array.argmax()))
