@@ -27,6 +27,7 @@ LONGEST = (
     "server/test_soak.py",
     "codegen/verify/ptx/test_blackwell_faults.py",
     "codegen/targets/test_blackwell.py",
+    "codegen/targets/test_blackwell_people.py",
     "codegen/targets/test_blackwell_pairs.py",
     "codegen/targets/test_blackwell_multicast.py",
     "codegen/targets/test_blackwell_formats.py",
