@@ -92,3 +92,27 @@ def test_a_sum_that_goes_elsewhere_makes_its_dimension_sequential() -> None:
     assert not dims(backward(combine="max"))["n"].parallel
     assert not dims(backward(read_back=True))["n"].parallel
     assert not dims(backward(square=True))["n"].parallel
+
+
+def two_loops(meeting: bool) -> TileProgram:
+    """Products of one tensor's rows in a first loop, and of another's in a second. meeting: a tile is made of the sums
+    of both along rows and columns."""
+    p = Programs()
+    trips, zeros = p.argument("trips"), p.constant(0.0, (128, 64), "f32")
+    made: list[int] = []
+    for left, right in (("A", "B"), ("C", "D")):
+        with p.loop(trips, [zeros]) as k:
+            a, b = p.load(left, (128, 32), at=(0, k.i * 32)), p.load(right, (32, 64), at=(k.i * 32, 0))
+            k.yields = [p.dot(a, b, k.carried[0])]
+        made += k.results
+        p.store(f"{left}{right}", k.results[0], at=(0, 0))
+    if meeting:
+        first, second = (p.reduce(one, 1, "add") for one in made)
+        p.store("E", p.op("add", p.column(first, 128), p.row(second, 128)), at=(0, 0))
+    return p.done()
+
+
+def test_rows_of_products_in_two_loops_are_one_dimension_unless_they_meet() -> None:
+    """One cut gives each of two warp groups half of both loops."""
+    assert sorted(name for name, d in dims(two_loops(False)).items() if d.size == 128) == ["m"]
+    assert sorted(name for name, d in dims(two_loops(True)).items() if d.size == 128) == ["m", "m2"]

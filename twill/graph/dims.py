@@ -8,6 +8,9 @@ starts fresh classes. A class is *parallel*, so that tiles may be split along it
 - merged or split by a reshape, a join or a slice, or
 - both axes of one tile (as in a + trans(a)).
 
+Rows of products in loops that follow one another are one class, too, where nothing has both and both are parallel: one
+cut then gives every row block a part of each loop (attention backward with dK, dV and dQ of one block).
+
 Exception: a class that is summed over (a product, or a reduction that adds) stays parallel if the
 sum only ever flows, through linear operations of the same iteration, into additive reductions to
 tensors that the kernel does not load. Each part of a split then adds its own partial sum to
@@ -20,7 +23,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from twill.tile.flat import UNIFORM, Flat, Step
-from twill.tile.vocabulary import ELEMENTWISE, SOURCES, VIEWS
+from twill.tile.vocabulary import ELEMENTWISE, MMA, SOURCES, VIEWS
 
 AxisOf = tuple[int, int]  # (cell, axis)
 
@@ -105,7 +108,37 @@ class _Finder:
                 for c, role in zip(classes, "mn"[-len(classes) :], strict=False):
                     letters.setdefault(c, (role, step.stretch))
         letters.pop(-1, None)
-        return Classes(of, size, frozenset(sequential - {-1}), letters)
+        found_classes = Classes(of, size, frozenset(sequential - {-1}), letters)
+        return _with_rows_in_common(self.flat, found_classes)
+
+
+def _with_rows_in_common(flat: Flat, classes: Classes) -> Classes:
+    """The classes, of which some are one: rows of products that no other product has for columns or contracts."""
+    roles: dict[str, set[int]] = {"m": set(), "n": set(), "k": set()}
+    for step in (step for step in flat.steps if step.op.kind in MMA):
+        (left, right), result = step.operands[:2], step.results[0]
+        if UNIFORM not in (left, right):
+            roles["m"].add(classes.of[result][-2])
+            roles["n"].add(classes.of[result][-1])
+            roles["k"].add(classes.of[left][-1])
+    rows = sorted(roles["m"] - roles["n"] - roles["k"] - classes.sequential - {-1})
+    same: dict[int, int] = {}
+    together: dict[int, set[int]] = {}  # of each class, those that become it
+    for row in rows:
+        fits = (
+            first
+            for first, members in together.items()
+            if classes.size[first] == classes.size[row]
+            and classes.letters[first][1] != classes.letters[row][1]
+            and not any(row in of and members & {*of} for of in classes.of.values())
+        )
+        same[row] = next(fits, row)
+        together.setdefault(same[row], set()).add(row)
+    if all(one == other for one, other in same.items()):
+        return classes
+    made = {cell: tuple(same.get(c, c) for c in of) for cell, of in classes.of.items()}
+    letters = {c: letter for c, letter in classes.letters.items() if same.get(c, c) == c}
+    return Classes(made, classes.size, classes.sequential, letters)
 
 
 def _nothing(step: Step, finder: _Finder) -> None:
