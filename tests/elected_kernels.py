@@ -107,3 +107,26 @@ KERNELS = {
         '    t = tl.atomic_add(s, 1, sem="relaxed")\n    tl.store(y + t * B + tl.arange(0, B), v)\n', y=1280,
     ),
 }  # fmt: skip
+
+LOOPS = {
+    "a ticket in every iteration": ElectedKernel(
+        "    for i in range(n):\n        t = tl.atomic_add(s, 1)\n"
+        "        o = tl.arange(0, B)\n"
+        "        tl.store(y + t * B + o, tl.load(x + (tl.program_id(0) * n + i) * B + o))\n",
+        y=15 * 256, head="",
+    ),
+    "a lock in every iteration": ElectedKernel(
+        "    o = tl.arange(0, B)\n    for i in range(n):\n"
+        "        v = tl.load(x + (tl.program_id(0) * n + i) * B + o)\n"
+        "        while tl.atomic_xchg(s + i, 1) == 1:\n            pass\n"
+        "        tl.store(y + i * B + o, tl.load(y + i * B + o) + v)\n        tl.atomic_xchg(s + i, 0)\n",
+        y=3 * 256, s=3, head="",
+    ),
+    "a sum, and where it goes": ElectedKernel(
+        "    a = tl.zeros((B,), tl.float32)\n    for i in range(n):\n"
+        "        a += tl.load(x + (tl.program_id(0) * n + i) * B + tl.arange(0, B))\n"
+        "        t = tl.atomic_add(s, 1)\n        if t % 2 == 1:\n"
+        "            tl.store(y + t * B + tl.arange(0, B), a)\n    tl.atomic_max(s + 1, tl.atomic_add(s, 0))\n",
+        y=15 * 256, s=2, head="",
+    ),
+}  # fmt: skip

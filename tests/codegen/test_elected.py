@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.elected_kernels import ADD, KERNELS, LOCK, UNLOCK, ElectedKernel
+from tests.elected_kernels import ADD, KERNELS, LOCK, LOOPS, UNLOCK, ElectedKernel
 from tests.kernels import B200, H100
 from twill import exc
 from twill.codegen.emission import emit_scheduled, extract
@@ -55,6 +55,55 @@ def test_the_ptx_leaves_what_instances_in_the_same_order_do(kernel_file: Files, 
 def test_warp_programs_are_read_back_from_their_text(kernel_file: Files, name: str) -> None:
     _, program = emitted(kernel_file, KERNELS[name])
     assert parse_program(text(program), program.program) == program
+
+
+@pytest.mark.parametrize("machine", [H100, B200], ids=lambda machine: machine.name)
+@pytest.mark.parametrize("name", LOOPS)
+def test_the_ptx_of_loops_leaves_what_instances_in_the_same_order_do(
+    kernel_file: Files, name: str, machine: Machine
+) -> None:
+    kernel = LOOPS[name]
+    emission, program = emitted(kernel_file, kernel, machine)
+    case = Case({}, (5,), {"x": (15 * 256,), "y": (kernel.y,), "s": (kernel.s,)}, {"n": 3})
+    for ctas in (5, 2):
+        made = launch(program.program, case)
+        found = verified(emission.build.ptx, emission.manifest, program, made, ctas)
+        assert found.said() == []
+        assert not np.array_equal(found.arrays["y"], made.arrays["y"])
+
+
+def test_nothing_in_a_loop_comes_past_what_one_thread_does(kernel_file: Files) -> None:
+    kernel = LOOPS["a lock in every iteration"]
+    graph = extract(f"{kernel_file(kernel.text)}::k", sig=kernel.sig, const=["B=256"]).graph
+    (loop,) = (region for region in graph.regions if region.kind == "loop")
+    accesses = [node.id for node in loop.nodes if node.kind != "elementwise"]
+    elected = [node.id for node in loop.nodes if node.transport_reason == "one thread does it"]
+    edges = {(edge.src, edge.dst, edge.distance) for edge in loop.edges if edge.kind == "memory"}
+    assert len(elected) == 2 and len(accesses) == 5
+    for one in elected:
+        for other in accesses:
+            first, second = sorted((one, other))
+            assert one == other or (first, second, 0) in edges
+            assert (second, first, 1) in edges
+
+
+NEST = """    for i in range(n):
+        t = tl.atomic_add(s, 1)
+        for j in range(n):
+            tl.store(y + t * B + j * 7 + tl.arange(0, B), 1.0)
+"""
+
+
+def test_fail_old_values_around_a_loop_in_a_loop(kernel_file: Files) -> None:
+    """A nest is one loop, in whose iterations the outer one's are repeated."""
+    kernel = ElectedKernel(NEST, head="")
+    with pytest.raises(exc.NestedLoop, match="atomic operations whose old value or order counts"):
+        extract(f"{kernel_file(kernel.text)}::k", sig=kernel.sig, const=["B=256"])
+    inner = ElectedKernel(
+        NEST.replace("        t = tl.atomic_add(s, 1)\n", "").replace("t * B", "tl.atomic_add(s, 1)"), head=""
+    )
+    with pytest.raises(exc.UnsupportedOperation, match=r":7: .* in a loop inside a loop"):
+        extract(f"{kernel_file(inner.text)}::k", sig=inner.sig, const=["B=256"])
 
 
 def test_a_launch_is_told_what_atomic_operations_read_and_change(kernel_file: Files) -> None:

@@ -62,7 +62,7 @@ def _searches(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:
     scalars = Scalars(program, uniformity)
     inside = {loop.induction, *(carry.argument for carry in loop.carried)}
     inside |= {result for op in walk(loop.body) if op.access is not None for result in op.results}
-    for op in (op for op in walk(loop.body) if op.region is not None):
+    for op in (op for op in walk(loop.body) if op.region is not None and op.kind != ELECTED):
         if any(scalars.reach(value) & inside for value in op.operands):
             hint = "the `while` in front of the loop, or a kernel of its own that stores what it finds"
             _refuse(program, op.line, "a `while` loop over scalars runs in every iteration of another loop", hint)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from twill.graph.dependence import Edge
 from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Axis, Op
+from twill.tile.vocabulary import ELECTED
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,9 @@ def memory_edges(nodes: Sequence[MemoryNode], counter: LoopCounter | None) -> It
     """
     for i, u in enumerate(nodes):
         for v in nodes[i:]:
+            if ELECTED in (u.op.kind, v.op.kind):
+                yield from _around(u, v, counter)
+                continue
             if not _conflict(u.op, v.op):
                 continue
             together = u is not v and meets(_access(u.op), _access(v.op), counter, 0)
@@ -51,6 +55,14 @@ def memory_edges(nodes: Sequence[MemoryNode], counter: LoopCounter | None) -> It
                 distance = first_meeting(_access(first.op), _access(second.op), counter)
                 if distance is not None and not (together and first is u):
                     yield Edge(src=first.node, dst=second.node, distance=distance, kind="memory", operand="memory")
+
+
+def _around(u: MemoryNode, v: MemoryNode, counter: LoopCounter | None) -> Iterator[Edge]:
+    """What one thread does for all comes behind every access in front of it, of its iteration and of those before."""
+    if u is not v:
+        yield Edge(src=u.node, dst=v.node, distance=0, kind="memory", operand="memory")
+    if counter is not None:
+        yield Edge(src=v.node, dst=u.node, distance=1, kind="memory", operand="memory")
 
 
 def _access(op: Op) -> Access:

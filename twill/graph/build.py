@@ -215,7 +215,8 @@ class _Builder:
         return _edge(source, reader, read.origin.distance, read.operand)
 
     def _memory(self, named: Sequence[tuple[int, int]], counter: LoopCounter | None) -> list[Edge]:
-        accesses = [MemoryNode(node, self.flat.steps[i].op) for node, i in named if self.flat.steps[i].op.access]
+        ops = ((node, self.flat.steps[i].op) for node, i in named)
+        accesses = [MemoryNode(node, op) for node, op in ops if op.access or op.kind == ELECTED]
         return list(memory_edges(accesses, counter))
 
     def _carried(self, stretch: int, reads: Sequence[_Read]) -> tuple[Carried, ...]:

@@ -27,6 +27,7 @@ from twill.tile.affine import Polynomial
 from twill.tile.dead_code import compact
 from twill.tile.program import Access, Carry, Items, Loop, Op, TileProgram, TileType, loops_of, walk
 from twill.tile.rewrite.writer import OpWriter
+from twill.tile.vocabulary import ELECTED
 
 BEHIND = 1 << 30  # elements: no axis of a tensor is as long, and an index behind it is still an i32
 I32, TRUTH = TileType((), "i32"), TileType((), "i1")
@@ -85,6 +86,8 @@ class _NestFlattener:
         if _inner(inner[0]):
             self.refuse(_inner(inner[0])[0], "a loop inside a loop inside a loop")
         self.inner = inner[0]
+        if any(op.kind == ELECTED for op in walk(outer.body)):
+            self.refuse(self.inner, "a loop inside a loop that has atomic operations whose old value or order counts")
         place = outer.body.index(self.inner)
         self.before = [item for item in outer.body[:place] if isinstance(item, Op)]
         self.behind = [item for item in outer.body[place + 1 :] if isinstance(item, Op)]

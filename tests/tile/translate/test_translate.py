@@ -340,8 +340,6 @@ REFUSED = [
     ((LOAD, "tl.atomic_cas(out + offs, x, x)"), AtomicResultUsed, 7, "old value", "one number at a time"),
     (("x = tl.atomic_add(out, 1.0, scope='sys')", "tl.store(out, x)"),
      UnsupportedOperation, 6, "scope of the system", "gpu"),
-    ((LOAD, "for i in range(n):", "    x += tl.atomic_add(out, 1.0)", STORE),
-     UnsupportedOperation, 8, "in every iteration of a loop", "in front of the loop"),
     ((LOAD, "tl.atomic_add(out + offs, x, sem='release')"), UnsupportedOperation, 7, "release order", "relaxed"),
     ((LOAD, "tl.atomic_add(out + offs, x, sem='acquire')"), UnsupportedOperation, 7, "acquire or", "relaxed"),
     ((LOAD, "tl.atomic_add(out + offs, x, scope='sys')"), UnsupportedOperation, 7, "scope of the system", "gpu"),

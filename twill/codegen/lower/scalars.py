@@ -73,7 +73,7 @@ class ScalarTable:
             if isinstance(item, Loop)
             for op in walk(item.body)
             for result in op.results
-            if op.access is not None
+            if op.access is not None or op.kind == ELECTED
         }
 
     @contextmanager

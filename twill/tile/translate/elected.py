@@ -79,8 +79,8 @@ def counts(op: RawOp, emitter: ProgramBuilder) -> bool:
 
 def once(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
     """An atomic operation on one number as an operation of its own: its old value. Raises UnsupportedOperation."""
-    if emitter.in_loop:
-        refuse_in_loop(emitter.file, op)
+    if emitter.nested:
+        refuse_in_nest(emitter.file, op)
     guard = emitter.guard(op)
     with emitter.scalars(elected=True) as made:
         old = step(op, emitter, guard)
@@ -172,11 +172,11 @@ def in_region(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
     return (step(op, emitter, emitter.guard(op)),)
 
 
-def refuse_in_loop(file: str, op: RawOp) -> NoReturn:
-    """What one thread does in every iteration."""
+def refuse_in_nest(file: str, op: RawOp) -> NoReturn:
+    """What one thread does in every iteration of a loop in a loop."""
     raise UnsupportedOperation(
-        "unsupported operation: an atomic operation whose old value or order counts, in every iteration of a loop",
-        file=file, line=op.line, hint="the operation in front of the loop or behind it, or the loop in the launch grid",
+        "unsupported operation: an atomic operation whose old value or order counts, in a loop inside a loop",
+        file=file, line=op.line, hint="one of the loops in the launch grid, or the operation in no more than one",
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from twill.tile.mlir import RawOp
 from twill.tile.program import Carry, Loop, Op, TileType
 from twill.tile.scalar_region import ScalarRegion
 from twill.tile.translate.builder import Literal, ProgramBuilder
-from twill.tile.translate.elected import is_elected, refuse_in_loop
+from twill.tile.translate.elected import is_elected, refuse_in_nest
 from twill.tile.translate.refusals import refuse
 from twill.tile.vocabulary import ATOMIC, ELECTED, ELEMENTWISE, SCALAR_LOOP
 
@@ -63,8 +63,8 @@ def _scalar_loop(op: RawOp, emitter: ProgramBuilder, translate: Translate) -> tu
     """The results of a loop over scalars."""
     before, after = op.regions[0][0], op.regions[1][0]
     elected = is_elected(op)
-    if elected and emitter.in_loop:
-        refuse_in_loop(emitter.file, op)
+    if elected and emitter.nested:
+        refuse_in_nest(emitter.file, op)
     inits = tuple(emitter.value(operand) for operand in op.operands)
     guard, under = emitter.guard(op), emitter.open_condition if elected else ()
     with emitter.scalars(elected, under) as made_before:

@@ -47,6 +47,7 @@ from twill.codegen.warp.program import (
     with_blocks,
 )
 from twill.tile.program import TileProgram
+from twill.tile.vocabulary import ELECTED
 
 UNSAID = ("partial-reductions", "warp-votes", "packed-floats", "dynamic-scheduler", "unused-indices", "overlay")
 """Passes of `twill.codegen.passes` whose result Gluon has no words for: short formulas of ours, sums that lanes hold in
@@ -120,7 +121,8 @@ def refuse_at_once(program: TileProgram, order: str) -> None:
         )  # fmt: skip
     loop = next((op for op in program.ops() if op.region is not None), None)
     if loop is not None:
-        what = "modules of Gluon have no `while` loops"
+        elects = loop.kind == ELECTED
+        what = f"modules of Gluon have no {'atomic operations that are read' if elects else '`while` loops'}"
         raise exc.NotInGluon(what, file=program.file, line=loop.line, hint=_CUDA)
     if order == "dynamic":
         raise exc.NotInGluon("a partition of Gluon can't pass an instance's number on", hint="`--order static`")
