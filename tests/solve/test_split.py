@@ -95,8 +95,10 @@ def test_the_heuristic_looks_once_for_each_loop_of_a_solve(monkeypatch: pytest.M
     least = lower_bounds(graph, B200).best
     first = job.starts.find(job.problem(graph), least, lambda: False)
     assert job.starts.find(job.problem(again), least, lambda: False) is first and len(looked) == 1
-    job.starts.find(job.problem(graph), least + 1, lambda: False)
-    assert len(looked) == 2
+    assert job.starts.find(job.problem(graph), least, lambda: False, least) is first  # more than is of use, and known
+    job.starts.find(job.problem(graph), least + 1, lambda: False, least + 2)
+    job.starts.find(job.problem(graph), least + 1, lambda: False)  # that none is so small says nothing of others
+    assert len(looked) == 3
 
 
 @pytest.mark.usefixtures("at_root")

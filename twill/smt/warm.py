@@ -39,7 +39,7 @@ class HeuristicStarts:
             if least == lower and other == problem:
                 return start
         found = heuristic_start(problem, lower, over, at_most)
-        if at_most is None and not over():
+        if (at_most is None or found is not None) and not over():
             self._known.append((problem, lower, found))
         return found
 

@@ -32,7 +32,7 @@ def winner(job: SolveJob, region: Region, width: int = 1) -> Winner:
     """The best schedule of the main loop, and what became of every cooperation, without and with shares. Errors: those
     of `CandidateSearch.winner`."""
     share = balanced(job, region)
-    if share and job.options.ii is None and _heuristic(job, region, width, share) < _heuristic(job, region, width, 0):
+    if share and job.options.ii is None and _heuristic_prefers(job, region, width, share):
         with suppress(Infeasible, BadPin):
             found = CandidateSearch(job, region, width, share).winner()
             return fewer(job, region, width, found, share)
@@ -76,11 +76,19 @@ def _known(found: Winner, search: CandidateSearch) -> Winner:
     return found if unknown is None or unknown >= _each(found[0]) else (found[0].unproven(unknown), found[1])
 
 
-def _heuristic(job: SolveJob, region: Region, width: int, share: int) -> float:
-    """Cycles for each instance of the best schedule that a heuristic finds with a share; infinite without one."""
+def _heuristic_prefers(job: SolveJob, region: Region, width: int, share: int) -> bool:
+    """Whether what a heuristic finds with a share has less I than what it finds without."""
+    found = _heuristic(job, region, width, share)
+    return found < _heuristic(job, region, width, 0, found)
+
+
+def _heuristic(job: SolveJob, region: Region, width: int, share: int, at_most: float = math.inf) -> float:
+    """Cycles for each instance of the best schedule that a heuristic finds with a share; infinite if it finds none
+    within `at_most`."""
     found = []
     for graph in CandidateSearch(job, region, width, share).graphs():
-        start = job.starts.find(job.problem(graph), lower_bounds(graph, job.machine).best, job.limits.over)
+        limit = None if math.isinf(at_most) else int(at_most * graph.cooperation.fuse)
+        start = job.starts.find(job.problem(graph), lower_bounds(graph, job.machine).best, job.limits.over, limit)
         if start is not None:
             found.append(start.ii / graph.cooperation.fuse)
     return min(found, default=math.inf)

@@ -52,14 +52,15 @@ def heuristic_schedule(
 
     lower_bound: a proven lower bound on I, where the search begins. tries: orders tried for each I and
     choice of warp groups. over: whether the time has ended; what was found by then is the answer. Where it never ends,
-    the same arguments give the same schedule. at_most: the largest I that is of use (None: any is).
+    the same arguments give the same schedule. at_most: the largest I that is of use (None: any is); where the schedule
+    has more, there may be none.
     """
     if not graph.instructions:
         return None
     search = _Search(graph, machine, max(1, lower_bound), tries, over)
     failed = search.least - 1
     for ii in search.intervals():
-        if at_most is not None and ii > at_most:
+        if at_most is not None and failed >= at_most:
             return None
         found = search.at(ii)
         if found is not None:
@@ -248,9 +249,7 @@ def _shorten(base: Demands, memory_use: MemoryUse, start: list[int], ii: int, la
     table = ReservationTable(base, ii)
     for v, t in enumerate(start):
         table.put(v, t)
-    touching = [[x for x in memory_use.free if x.producer == v or any(r.reader == v for r in x.reads)]
-                for v in range(len(start))]  # fmt: skip
-    weight = {x.id: memory_use.weight(x) for x in memory_use.free}
+    touching, weight = memory_use.touching, memory_use.weights
     into: list[list[tuple[int, int]]] = [[] for _ in start]
     out: list[list[tuple[int, int]]] = [[] for _ in start]
     for src, dst, delay, distance in base.arcs:

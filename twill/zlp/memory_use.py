@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from twill.graph.costed import CostedGraph, CostedValue
 from twill.machine.description import Machine
@@ -25,6 +26,7 @@ class MemoryUse:
     def __post_init__(self) -> None:
         graph, groups = self.graph, self.groups
         self.free = [v for v in graph.values if v.storage is None]
+        self._lives = {value.id: _life(graph, value) for value in self.free}
         self.made: dict[int, list[CostedValue]] = {slot: [] for slot in groups}
         self.resident = dict.fromkeys(groups, 0)
         for value in self.free:
@@ -55,19 +57,29 @@ class MemoryUse:
         return self._within([self.budget(slot, need) for slot, need in self.resident.items()])
 
     def life(self, value: CostedValue, start: Sequence[int], ii: int) -> tuple[int, int]:
-        """[birth, death) of the value of iteration 0."""
-        producer = self.graph.instructions[value.producer]
-        issue = start[producer.id]
-        register = value.space == "register"
-        birth = issue + producer.hold if register and not producer.asynchronous else issue
-        if not value.reads:
-            return birth, birth if register else issue + producer.latency
-        death = birth
-        for read in value.reads:
-            reader = self.graph.instructions[read.reader]
-            end = start[reader.id] + read.distance * ii + (reader.latency if reader.asynchronous else reader.hold)
-            death = max(death, end)
+        """[birth, death) of the value of iteration 0, if it has no storage."""
+        producer, born, least, ends = self._lives[value.id]
+        birth = start[producer] + born
+        death = birth + least
+        for reader, distance, last in ends:
+            end = start[reader] + distance * ii + last
+            if end > death:
+                death = end
         return birth, death
+
+    @cached_property
+    def touching(self) -> list[list[CostedValue]]:
+        """By instruction: the values without a storage that it makes or reads."""
+        found: list[list[CostedValue]] = [[] for _ in self.graph.instructions]
+        for value in self.free:
+            for v in dict.fromkeys((value.producer, *(read.reader for read in value.reads))):
+                found[v].append(value)
+        return found
+
+    @cached_property
+    def weights(self) -> dict[int, float]:
+        """By value without a storage: its `weight`."""
+        return {value.id: self.weight(value) for value in self.free}
 
     def need(self, slot: int, start: Sequence[int], ii: int) -> int:
         """Most registers per thread of a warp group at any instant, without overhead."""
@@ -116,3 +128,19 @@ class MemoryUse:
                 return False
             total += self.slots[slot].context.threads * budget
         return total <= int(self.machine.register_file.registers.value)
+
+
+Life = tuple[int, int, int, tuple[tuple[int, int, int], ...]]
+"""(producer, cycles from its start to the birth, cycles from the birth to the death at least, (reader, distance, cycles
+from its start to its last read) of each read)."""
+
+
+def _life(graph: CostedGraph, value: CostedValue) -> Life:
+    """What the life of a value depends on beside starts."""
+    producer = graph.instructions[value.producer]
+    register = value.space == "register"
+    born = producer.hold if register and not producer.asynchronous else 0
+    least = 0 if value.reads or register else producer.latency
+    readers = [(graph.instructions[read.reader], read.distance) for read in value.reads]
+    ends = tuple((one.id, distance, one.latency if one.asynchronous else one.hold) for one, distance in readers)
+    return producer.id, born, least, ends

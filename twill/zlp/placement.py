@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 
 from twill.graph.costed import CostedGraph
 from twill.zlp.effort import Effort
@@ -136,12 +137,12 @@ class ReservationTable:
     def first(self, item: int, low: int, high: int) -> int | None:
         """The earliest t in [low, high] at which `item` meets nothing."""
         ii, t = self.ii, low
-        needs = self.base.needs[item]
+        needs = [(s, c, self.busy[r]) for r, s, c in self.base.needs[item]]
         moved = True
         while moved and t <= high:
             moved = False
-            for r, s, c in needs:
-                for start, cycles, _ in self.busy[r]:
+            for s, c, busy in needs:
+                for start, cycles, _ in busy:
                     after = (t + s - start) % ii
                     if after < cycles:
                         t += cycles - after
@@ -154,12 +155,12 @@ class ReservationTable:
     def last(self, item: int, low: int, high: int) -> int | None:
         """The latest t in [low, high] at which `item` meets nothing."""
         ii, t = self.ii, high
-        needs = self.base.needs[item]
+        needs = [(s, c, self.busy[r]) for r, s, c in self.base.needs[item]]
         moved = True
         while moved and t >= low:
             moved = False
-            for r, s, c in needs:
-                for start, cycles, _ in self.busy[r]:
+            for s, c, busy in needs:
+                for start, cycles, _ in busy:
                     after = (t + s - start) % ii
                     if after < cycles:
                         t -= after + c
@@ -172,12 +173,13 @@ class ReservationTable:
     def first_snug(self, item: int, low: int, high: int) -> int | None:
         """As `first`, but tight resources keep gaps that what is still to be placed can fill."""
         t = low
+        tight = [need for need in self.base.needs[item] if self.tight[need[0]]]
         while True:
             free = self.first(item, t, high)
             if free is None:
                 return None
             t = free
-            step = max((self._loose(item, n, t) for n in self.base.needs[item] if self.tight[n[0]]), default=0)
+            step = max([0, *(self._loose(item, need, t) for need in tight)])
             if step == 0:
                 return t
             t += step
@@ -229,14 +231,15 @@ def place(
     budget = PLACEMENTS * count
     start: dict[int, int] = {}
     previous: dict[int, int] = {}
-    waiting = set(range(count))
+    order = sorted(range(count), key=lambda k: (-priority[k], k))
+    place_of = {item: at for at, item in enumerate(order)}
+    waiting = [*range(count)]  # a heap of places in `order`
     while waiting:
         if budget == 0 or effort.spent():
             return None
         budget -= 1
         effort.left -= 1
-        item = max(waiting, key=lambda k: (priority[k], -k))
-        waiting.discard(item)
+        item = order[heappop(waiting)]
         low = release[item]
         for src, length in into[item]:
             if src in start:
@@ -251,7 +254,7 @@ def place(
         for other in gone:
             table.take(other)
             del start[other]
-            waiting.add(other)
+            heappush(waiting, place_of[other])
         table.put(item, t)
         start[item] = previous[item] = t
     return [start[k] for k in range(count)]
