@@ -18,7 +18,9 @@ from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.solve.pipeline import main_region
 from twill.zlp.bounds import lower_bounds
+from twill.zlp.grouping import proposals
 from twill.zlp.heuristic import HeuristicSchedule, heuristic_schedule
+from twill.zlp.memory_use import MemoryUse
 from twill.zlp.sequential import in_orders, sequential_schedule
 from twill.zlp.slots import slots_of
 
@@ -48,6 +50,7 @@ def test_every_schedule_breaks_no_rule(problem: tuple[CostedGraph, Machine]) -> 
     if found is not None:
         assert violations(costed, machine, found) == frozenset()
         assert found.ii >= least
+        assert MemoryUse(costed, machine, slots_of(machine), found.group).holds_operands()
 
 
 @settings(max_examples=40)
@@ -63,6 +66,35 @@ def test_where_only_small_intervals_are_of_use_the_schedule_is_the_same_or_has_n
     found = heuristic_schedule(costed, machine, least, at_most=least + more)
     anything = heuristic_schedule(costed, machine, least)
     assert found == anything or (found is None and anything is not None and anything.ii > least + more)
+
+
+@settings(max_examples=150)
+@given(problems())
+def test_warp_groups_of_a_schedule_have_registers_for_what_each_instruction_reads(
+    problem: tuple[CostedGraph, Machine],
+) -> None:
+    costed, machine = problem
+    try:
+        least = lower_bounds(costed, machine).best
+    except ImpossibleCycle:
+        return
+    slots = slots_of(machine)
+    for groups in proposals(costed, machine, least):
+        memory_use = MemoryUse(costed, machine, slots, groups)
+        if memory_use.possible() and not memory_use.holds_operands():
+            assert not [*in_orders(costed, machine, groups, thrifty=True)]
+
+
+def test_an_instruction_that_reads_more_than_its_warp_group_has_ends_the_search_at_once() -> None:
+    machine = make_machine()
+    most = max(context.max_registers for context in machine.contexts)
+    parts = tuple(instruction(number, ("alu", 2)) for number in range(3))
+    edges = (edge(0, 2, 2), edge(1, 2, 2))
+    for registers, possible in ((most // 2, False), (most // 8, True)):
+        read = tuple(value(number, (2, 0), size=registers) for number in range(2))
+        costed = graph(parts, edges).model_copy(update={"values": read})
+        assert MemoryUse(costed, machine, slots_of(machine), (0, 0, 0)).holds_operands() is possible
+        assert (heuristic_schedule(costed, machine, 1) is not None) is possible
 
 
 @pytest.mark.usefixtures("at_root")

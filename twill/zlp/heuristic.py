@@ -58,6 +58,8 @@ def heuristic_schedule(
     if not graph.instructions:
         return None
     search = _Search(graph, machine, max(1, lower_bound), tries, over)
+    if not any(choice.memory_use.holds_operands() for choice in search.choices):
+        return None
     failed = search.least - 1
     for ii in search.intervals():
         if at_most is not None and failed >= at_most:

@@ -56,6 +56,24 @@ class MemoryUse:
                 return False
         return self._within([self.budget(slot, need) for slot, need in self.resident.items()])
 
+    def holds_operands(self) -> bool:
+        """Whether every warp group has registers for what each of its instructions reads of the group's own values.
+        Those that are born when it may start are alive together when it does, in any schedule."""
+        waits = {(edge.src, edge.dst, edge.distance): edge.delay for edge in self.graph.edges}
+        most = dict(self.resident)
+        for slot, values in self.made.items():
+            read: dict[int, int] = {}
+            for value in values:
+                producer, born, _, ends = self._lives[value.id]
+                readers = {
+                    reader for reader, distance, last in ends
+                    if last > 0 and waits.get((producer, reader, distance), born - 1) >= born
+                }  # fmt: skip
+                for reader in readers:
+                    read[reader] = read.get(reader, 0) + value.registers
+            most[slot] += max(read.values(), default=0)
+        return self._within([self.budget(slot, need) for slot, need in most.items()])
+
     def life(self, value: CostedValue, start: Sequence[int], ii: int) -> tuple[int, int]:
         """[birth, death) of the value of iteration 0, if it has no storage."""
         producer, born, least, ends = self._lives[value.id]
