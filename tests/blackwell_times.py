@@ -3,7 +3,8 @@
     python -m tests.blackwell_times RECORD [WORD ...]
     python -m tests.blackwell_times RECORD --table
 
-The command is run in a process of its own for each kernel, without a store, and a line of JSON is written to RECORD.
+The command is run in a process of its own for each kernel, without a store, and a line of JSON is written to RECORD,
+with the seconds by the clock, which mean something only where nothing else is at work.
 WORDs: only kernels whose commands have them all. --table: that of docs/blackwell.md.
 """
 
@@ -26,8 +27,9 @@ from unittest.mock import patch
 
 from tests.blackwell_rows import ROWS
 
-PHASES = {  # functions of `twill.cli.emit` or `twill.codegen.emit`
+PHASES = {  # functions of `twill.cli.emit`, `twill.codegen.emission` or `twill.codegen.emit`
     "reading": "extracted_as",
+    "program order": "refuse_unlowerable",
     "solving": "solved",
     "lowering": "lower_candidate",
     "printing": "print_cuda",
@@ -64,11 +66,12 @@ def phases(seconds: dict[str, float]) -> Iterator[None]:
         return instead
 
     from twill.cli import emit as command
-    from twill.codegen import emit as emission
+    from twill.codegen import emission
+    from twill.codegen import emit as emitting
 
     with ExitStack() as stack:
         for name, function in PHASES.items():
-            room = command if hasattr(command, function) else emission
+            room = next(one for one in (command, emitting, emission) if hasattr(one, function))
             stack.enter_context(patch.object(room, function, timed(name, getattr(room, function))))
         yield
 
@@ -89,9 +92,9 @@ def emitted(words: Sequence[str]) -> dict[str, float]:
 def table(record: Path) -> str:
     """Markdown: the last line of each command."""
     lines = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
-    rows = [f"| `twill emit` | all | {' | '.join(PHASES)} |", f"| --- {'| ---: ' * (len(PHASES) + 1)}|"]
+    rows = [f"| `twill emit` | wall | CPU | {' | '.join(PHASES)} |", f"| --- {'| ---: ' * (len(PHASES) + 2)}|"]
     for words, seconds in {one["words"]: one["seconds"] for one in lines}.items():
-        figures = " | ".join(f"{seconds[name]:.1f}" for name in ("all", *PHASES))
+        figures = " | ".join(f"{seconds[name]:.1f}" for name in ("wall", "all", *PHASES))
         rows.append(f"| `{words.removeprefix('examples/')}` | {figures} |")
     return "\n".join(rows)
 
@@ -109,6 +112,7 @@ def main(given: Sequence[str]) -> int:
     for words in dict.fromkeys((*(row.words for row in ROWS), *OTHERS)):
         if not all(word in " ".join(words) for word in given[1:]):
             continue
+        begin = time.perf_counter()
         one = subprocess.run(
             [sys.executable, "-m", "tests.blackwell_times", "--one", *words],
             capture_output=True, text=True, check=False, env=environment,
@@ -117,7 +121,7 @@ def main(given: Sequence[str]) -> int:
             failed += 1
             print(f"{shlex.join(words)}: {one.stderr.strip()}", flush=True)
             continue
-        seconds = json.loads(one.stdout.splitlines()[-1])
+        seconds = {**json.loads(one.stdout.splitlines()[-1]), "wall": time.perf_counter() - begin}
         with record.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"words": shlex.join(words), "seconds": seconds}) + "\n")
         print(f"{shlex.join(words)}: {seconds['all']:.1f} s", flush=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.block_scales import unpacked
@@ -24,11 +26,20 @@ def spread(index: Array, axes: Sequence[int], shape: Sequence[int]) -> Array:
     return np.broadcast_to(index.reshape(across), tuple(shape))
 
 
-def window(constant: int, axes: Sequence[tuple[int, int, int, int | None, int | None]]) -> Elements:
-    """Addresses constant + Σ stride·(offset + i), and where lower <= offset + i < upper.
+Axis = tuple[int, int, int, int | None, int | None]
+KEPT, LARGEST = 128, 1 << 14  # windows that are kept, and elements of one of them at most
+
+
+def window(constant: int, axes: Sequence[Axis]) -> Elements:
+    """Addresses constant + Σ stride·(offset + i), and where lower <= offset + i < upper; neither can be written.
 
     axes: (extent, stride, offset, lower, upper) of each.
     """
+    made = _kept_window if math.prod(axis[0] for axis in axes) <= LARGEST else _window
+    return made(constant, tuple(axes))
+
+
+def _window(constant: int, axes: tuple[Axis, ...]) -> Elements:
     shape = tuple(axis[0] for axis in axes)
     address: Array = np.int64(constant)
     inside: Array = np.True_
@@ -42,6 +53,10 @@ def window(constant: int, axes: Sequence[tuple[int, int, int, int | None, int | 
         if upper is not None and offset + extent > upper:
             inside = inside & (index < upper).reshape(across)
     return np.broadcast_to(address, shape), np.broadcast_to(inside, shape)
+
+
+_kept_window = lru_cache(KEPT)(_window)
+"""A launch is run several times, by several programs, which access the same tiles."""
 
 
 def loaded(tile: Array, kind: TileType) -> Array:

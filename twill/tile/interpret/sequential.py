@@ -439,5 +439,5 @@ def _view(kind: str, operand: Any, result: TileType, attributes: Mapping[str, An
     if kind == "transpose":
         return np.transpose(operand, attributes["order"])
     if kind in ("splat", "broadcast"):
-        return np.broadcast_to(operand, result.shape)
+        return operand if np.shape(operand) == result.shape else np.broadcast_to(operand, result.shape)
     return np.reshape(operand, result.shape)

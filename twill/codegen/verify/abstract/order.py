@@ -31,8 +31,9 @@ Clock = dict[Event, int]
 
 def join(clock: Clock, other: Clock) -> None:
     """The clock also knows what the other knows."""
+    known = clock.get
     for event, count in other.items():
-        if clock.get(event, 0) < count:
+        if known(event, 0) < count:
             clock[event] = count
 
 

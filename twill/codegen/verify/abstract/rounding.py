@@ -23,6 +23,7 @@ Program instances run in the opposite order, for what they add up in memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from types import MappingProxyType
@@ -92,7 +93,7 @@ class Noise:
 
     def __call__(self, shape: tuple[int, ...]) -> Array:
         """An array of them."""
-        size = int(np.prod(shape, dtype=np.int64))
+        size = math.prod(shape)
         if size > self.pool.size // 2:
             return self.random.uniform(-1.0, 1.0, shape).astype(np.float32)
         first = int(self.random.integers(self.pool.size - size))
