@@ -124,7 +124,7 @@ def test_more_threads_compute_the_same(
 
 
 def test_a_row_that_128_threads_have_no_room_for_is_solved_for_more(kernel_file: Callable[..., str]) -> None:
-    for block, width in ((4096, 1), (32768, 4)):
+    for block, width in ((8192, 1), (32768, 4)):
         kernel = extract(f"{kernel_file(ROWS.replace('tl.cumsum', '').replace(', axis=0).to(tl.b', ').to(tl.b'))}::k",
                          sig=VECTORS, const=[f"BLOCK={block}"])  # fmt: skip
         schedule = solve(kernel.graph, H100)

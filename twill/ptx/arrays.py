@@ -19,6 +19,12 @@ def every(array: Array) -> bool:
     return bool(count(array) == array.size)
 
 
+def is_number(array: Array) -> bool:
+    """Whether no float is a NaN: a sum of squares is NaN of a NaN only."""
+    square = np.vdot(array, array)
+    return bool(square == square)
+
+
 def distinct(array: Array) -> Array:
     """Small integers, none negative, each once and in their order."""
     return np.flatnonzero(np.bincount(array.reshape(-1)))

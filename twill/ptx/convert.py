@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from twill.ptx.arrays import some
+from twill.ptx.arrays import is_number
 from twill.ptx.floats import canonical, flush, saturated
 from twill.ptx.formats import decode, encode
 from twill.ptx.integers import applied
@@ -75,8 +75,9 @@ def to_bf16(values: Array) -> Array:
     """The bits of float32 rounded to nearest even."""
     bits = values.view(np.uint32)
     near = (bits + (np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
-    nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
-    return np.where(nan, np.uint16(0x7FFF), near) if some(nan) else near
+    if is_number(values):
+        return near
+    return np.where(np.isnan(values), np.uint16(0x7FFF), near)
 
 
 def _function(instruction: PtxInstruction, target: str, source: str) -> Function:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from twill.ptx.approximate import approximate
-from twill.ptx.arrays import every, some
+from twill.ptx.arrays import every, is_number, some
 from twill.ptx.formats import decode, encode
 from twill.ptx.integers import applied
 from twill.ptx.program import PtxInstruction
@@ -98,8 +98,7 @@ def canonical(function: Function) -> Function:
 
     def run(*given: Array) -> Array:
         result = function(*given)
-        square = np.vdot(result, result)
-        if square == square:  # a sum of squares is NaN of a NaN only
+        if is_number(result):
             return result
         return np.where(np.isnan(result), _NANS[result.dtype], result)
 

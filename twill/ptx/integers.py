@@ -156,6 +156,10 @@ def _shift(left: bool) -> Callable[[PtxInstruction, str], Form]:
         bits = 8 * width(type)
         kind = type if type[0] == "s" else f"u{bits}"
         dtype = TYPES[kind]
+        given = instruction.operands[2] if len(instruction.operands) == 3 else None
+        if isinstance(given, Immediate) and 0 <= given.value < bits:
+            by = dtype(given.value)
+            return kind, (kind, "u32"), (lambda a, _: a << by) if left else (lambda a, _: a >> by)
 
         def shifted(a: Array, count: Array) -> Array:
             """Counts beyond the width are clamped to it."""
