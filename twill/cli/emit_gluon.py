@@ -32,7 +32,7 @@ def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> 
     from twill.codegen.targets.base import target_of
     from twill.codegen.warp.text import text
 
-    refuse_at_once(kernel.program, arguments.order)
+    refuse_at_once(kernel.program, arguments.order, machine.architecture)
     refuse_clusters(kernel.graph, machine, arguments)
 
     def make(asked: Namespace) -> GluonEmission:

@@ -222,7 +222,11 @@ class ExecutionDiffers(TwillError):
 
 
 class NotInGluon(TwillError):
-    """The warp program needs what Gluon has no words for, or what its printer does not know."""
+    """The warp program needs what Gluon has no words for, or what its printer does not know. hint: the CUDA form, if
+    nothing else is said."""
+
+    def __init__(self, message: str, *, file: str = "", line: int = 0, hint: str | None = None) -> None:
+        super().__init__(message, file=file, line=line, hint=hint or "the CUDA form (`--as cuda`)")
 
 
 class NoGluon(TwillError):

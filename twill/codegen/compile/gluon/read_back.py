@@ -19,6 +19,7 @@ from difflib import SequenceMatcher
 
 from twill.codegen.compile.gluon.fences import unfenced
 from twill.codegen.compile.gluon.read_rings import ring_facts
+from twill.codegen.compile.gluon.renamed import under_their_names
 from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.facts import BUDGETS, ModuleFact, inits
 from twill.codegen.print.gluon.shared import shared_names, shared_text
@@ -66,6 +67,7 @@ def differences(
     tree, shared = ast.parse(text), ast.parse(shared_text() if beside is None else beside)
     found = sorted([*_from_ptx(ptx, _helpers(tree)), *ring_facts(tree, shared), *_budgets(tree, ptx, expected)])
     wanted = sorted(expected)
+    found = sorted(under_their_names(tree, found, wanted))
     made: list[ModuleDifference] = []
     matcher = SequenceMatcher(None, [one.said for one in wanted], [one.said for one in found], autojunk=False)
     for kind, a, b, c, d in matcher.get_opcodes():

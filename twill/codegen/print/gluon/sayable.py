@@ -11,6 +11,7 @@ from dataclasses import replace
 from math import prod
 
 from twill import exc
+from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.blackwell import ROWS, has_tensor_memory
 from twill.codegen.print.gluon.hopper import FIRST_BARRIER
 from twill.codegen.print.gluon.joined import with_joined_branches
@@ -112,8 +113,12 @@ def _decided(expr: Expr, known: dict[str, bool]) -> bool | None:
 
 
 # ---------------------------------------------------------------- before a schedule is made
-def refuse_at_once(program: TileProgram, order: str) -> None:
-    """Raises NotInGluon for what no schedule could say: tiles of other sizes, and what was asked for beside them."""
+_UNPRINTED = {"dot_scaled": "products with scales of blocks", "scan": "scans", "tile_reduce": "atomics of whole tiles"}
+
+
+def refuse_at_once(program: TileProgram, order: str, architecture: str) -> None:
+    """Raises NotInGluon for what no schedule could say: tiles of other sizes, elements that no product is printed for,
+    no products at all, and what was asked for beside them."""
     if program.walk is not None or any(argument.is_pointee for argument in program.arguments):
         raise exc.NotInGluon(
             "modules of Gluon have no loops around a kernel's work and no pointers from integers",
@@ -125,11 +130,23 @@ def refuse_at_once(program: TileProgram, order: str) -> None:
         what = f"modules of Gluon have no {'atomic operations that are read' if elects else '`while` loops'}"
         raise exc.NotInGluon(what, file=program.file, line=loop.line, hint=_CUDA)
     if order == "dynamic":
-        raise exc.NotInGluon("a partition of Gluon can't pass an instance's number on", hint="`--order static`")
+        what = "a dynamic order of program instances has no printer for Gluon"
+        raise exc.NotInGluon(what, hint="`--order static`, in which CTAs walk the grid in bands")
+    operands = blackwell.OPERANDS if architecture in blackwell.ARCHITECTURES else hopper.OPERANDS
+    if not any(op.kind in ("dot", "dot_scaled") for op in program.ops()):
+        what = "a kernel without products has tiles without a matrix around them, whose layouts are left to Triton"
+        raise exc.NotInGluon(what, file=program.file)
+    if program.split is not None:
+        raise exc.NotInGluon(
+            "partial sums of program instances have no printer for Gluon", hint="emit without `--split`"
+        )
     for op in program.ops():
-        if op.kind == "dot_scaled":
-            what = "products with scales of blocks have no printer for Gluon"
-            raise exc.NotInGluon(what, file=program.file, line=op.line, hint=_CUDA)
+        if op.kind in _UNPRINTED:
+            raise exc.NotInGluon(f"{_UNPRINTED[op.kind]} have no printer for Gluon", file=program.file, line=op.line)
+        element = program.type_of(op.operands[0]).element if op.kind == "dot" else ""
+        if element and element not in operands:
+            what = f"products of {element} have no printer for Gluon on this machine"
+            raise exc.NotInGluon(what, file=program.file, line=op.line)
         for value in op.results:
             shape = program.type_of(value).shape
             if any(map(_odd, shape)):
@@ -153,13 +170,13 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
     elif program.cluster is not None:
         yield 0, "tiles that two CTAs load together and multiply alone have no printer for Gluon", "`--cluster 1`"
     if program.instance_ring is not None:
-        yield 0, "a partition of Gluon can't pass a number on to others", "`--order static`"
+        yield 0, "a dynamic order of program instances has no printer for Gluon", "`--order static`"
     for buffer in program.buffers:
         yield from _of_buffer(buffer)
     for entry in program.maps:
         if entry.together > 1 or None in entry.sizes:
-            what = "elements that are moved as wider ones" if entry.together > 1 else "a tensor without bounds"
-            yield 0, f"Gluon's tensor maps have no {what} (`{entry.argument}`)", _CUDA
+            what = "elements that are moved as wider ones" if entry.together > 1 else "tensors without bounds"
+            yield 0, f"Gluon's tensor maps know no {what} (`{entry.argument}`)", _CUDA
     for group in program.groups:
         yield from _of_group(group)
 
