@@ -130,3 +130,33 @@ LOOPS = {
         y=15 * 256, s=2, head="",
     ),
 }  # fmt: skip
+
+TILES = {
+    "slots of a histogram": ElectedKernel(
+        "    o = tl.program_id(0) * 128 + tl.arange(0, 128)\n"
+        "    b = tl.load(x + o, mask=o < n, other=0).to(tl.int32) & 7\n"
+        "    t = tl.atomic_add(s + b, 1, mask=o < n)\n    tl.store(y + b * 1024 + t, o.to(tl.float32), mask=o < n)\n",
+        y=8192, s=8, head="",
+    ),
+    "what was there": ElectedKernel(
+        "    o = tl.arange(0, B)\n    w = tl.atomic_add(y + o, v, mask=at < n)\n"
+        "    tl.store(y + 256 + at, w, mask=at < n)\n",
+        y=256 + 1280,
+    ),
+    "exchanged with a constant": ElectedKernel(
+        "    o = tl.arange(0, 64)\n    w = tl.atomic_xchg(s + o, tl.program_id(0) + o)\n"
+        "    u = tl.atomic_max(s + 64 + o, w * 3)\n"
+        "    tl.store(y + tl.program_id(0) * 64 + o, (w + u).to(tl.float32))\n",
+        y=320, s=128, head="",
+    ),
+    "under a condition": ElectedKernel(
+        "    o = tl.arange(0, B)\n    w = v * 0\n    if tl.program_id(0) != 1:\n        w = tl.atomic_add(y + o, v)\n"
+        "    tl.store(y + 256 + at, w + 1)\n", y=256 + 1280,
+    ),
+    "rows and columns": ElectedKernel(
+        "    r, c = tl.arange(0, 16), tl.arange(0, 32)\n"
+        "    v = tl.load(x + tl.program_id(0) * 512 + r[:, None] * 32 + c[None, :])\n"
+        "    w = tl.atomic_add(y + r[:, None] * 32 + c[None, :], v)\n"
+        "    tl.store(y + 512 + tl.program_id(0) * 16 + r, tl.sum(w, 1))\n", y=512 + 80, head="",
+    ),
+}  # fmt: skip

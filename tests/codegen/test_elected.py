@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.elected_kernels import ADD, KERNELS, LOCK, LOOPS, UNLOCK, ElectedKernel
+from tests.elected_kernels import ADD, KERNELS, LOCK, LOOPS, TILES, UNLOCK, ElectedKernel
 from tests.kernels import B200, H100
 from twill import exc
 from twill.codegen.emission import emit_scheduled, extract
@@ -70,6 +70,36 @@ def test_the_ptx_of_loops_leaves_what_instances_in_the_same_order_do(
         found = verified(emission.build.ptx, emission.manifest, program, made, ctas)
         assert found.said() == []
         assert not np.array_equal(found.arrays["y"], made.arrays["y"])
+
+
+@pytest.mark.parametrize("machine", [H100, B200], ids=lambda machine: machine.name)
+@pytest.mark.parametrize("name", TILES)
+def test_the_ptx_of_tiles_leaves_what_instances_in_the_same_order_do(
+    kernel_file: Files, name: str, machine: Machine
+) -> None:
+    kernel = TILES[name]
+    emission, program = emitted(kernel_file, kernel, machine)
+    case = Case({}, (5,), {"x": (2560,), "y": (kernel.y,), "s": (kernel.s,)}, {"n": 600})
+    for ctas in (5, 2):
+        made = launch(program.program, case)
+        made.arrays["s"][...] = 0
+        found = verified(emission.build.ptx, emission.manifest, program, made, ctas)
+        assert found.said() == []
+        assert not np.array_equal(found.arrays["y"], made.arrays["y"])
+    touched = "s" if name in ("slots of a histogram", "exchanged with a constant") else "y"
+    assert touched in emission.manifest.loads and touched in emission.manifest.reduces
+    assert parse_program(text(program), program.program) == program
+
+
+def test_fail_old_values_of_tiles_that_are_another_operations(kernel_file: Files) -> None:
+    """The abstract machine gives them from memory."""
+    _, program = emitted(kernel_file, TILES["what was there"])
+
+    def other(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        return tuple(replace(s, combine="max") if isinstance(s, StoreGlobal) and s.old is not None else s for s in body)
+
+    assert verify(program) == ()
+    assert "values" in {violation.rule for violation in verify(changed(program, other))}
 
 
 def test_nothing_in_a_loop_comes_past_what_one_thread_does(kernel_file: Files) -> None:
@@ -227,3 +257,16 @@ def test_sizes_at_which_a_kernel_waits_for_ever_are_not_made_up(kernel_file: Fil
     with pytest.raises(exc.UnknownProblem, match="with zeros in its locks and counters, `k` waits for ever"):
         emitted(kernel_file, kernel)
     assert isinstance(kernel.case(), Case)
+
+
+TILE_NEST = """    for i in range(n):
+        t = tl.atomic_add(s + tl.arange(0, 64), 1)
+        for j in range(n):
+            tl.store(y + t * 64 + j * 7 + tl.arange(0, 64), 1.0)
+"""
+
+
+def test_fail_old_values_of_tiles_around_a_loop_in_a_loop(kernel_file: Files) -> None:
+    kernel = ElectedKernel(TILE_NEST, head="")
+    with pytest.raises(exc.NestedLoop, match="atomic operations whose old value or order counts"):
+        extract(f"{kernel_file(kernel.text)}::k", sig=kernel.sig, const=["B=256"])

@@ -33,7 +33,7 @@ from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.verify.ptx.thread_orders import BarrierPlaces, misordered
 from twill.codegen.warp.parameters import partial_sums
-from twill.codegen.warp.program import WarpProgram
+from twill.codegen.warp.program import Elect, StoreGlobal, WarpProgram
 from twill.codegen.warp.text import text
 from twill.graph.build import Wired
 from twill.kernel.specialization import Specialization, problem_of
@@ -41,7 +41,6 @@ from twill.machine.description import Machine
 from twill.manifest.document import CUBIN, MANIFEST, Manifest
 from twill.ptx.parse import parse
 from twill.schedule.document import Schedule
-from twill.tile.interpret.sequential import has_elected
 
 
 @dataclass(frozen=True)
@@ -165,7 +164,9 @@ def refuse_misordered(program: WarpProgram, built: Emission) -> None:
     """Raises CodeBroken where the PTX lacks what orders threads beside the statements of its warp program
     (`twill.codegen.verify.ptx.thread_orders`)."""
     tensor = any(buffer.tensor for buffer in program.buffers)
-    elects = has_elected(program.program)
+    stmts = [stmt for group in program.groups for stmt in group.stmts]
+    every_thread = any(isinstance(stmt, StoreGlobal) and stmt.old is not None for stmt in stmts)  # orders its own alone
+    elects = any(isinstance(stmt, Elect) for stmt in stmts) and not every_thread
     if not tensor and not elects and next(partial_sums(program), None) is None:
         return
     places = BarrierPlaces(tensor_barriers(program), buffers_end(program))

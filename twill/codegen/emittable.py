@@ -40,7 +40,7 @@ def refuse_unemittable(program: TileProgram) -> None:
 
 def _elected(program: TileProgram) -> None:
     """What one thread does for all is done in one warp group, and seen by others through what it touches alone."""
-    ops = [op for op in program.ops() if op.kind == ELECTED]
+    ops = [op for op in program.ops() if op.kind == ELECTED or (op.kind == "tile_reduce" and op.results)]
     product = next((op for op in program.ops() if op.kind in MMA), None)
     if ops and product is not None:
         what = "an atomic operation whose old value or order counts, in a kernel with tl.dot"

@@ -197,6 +197,8 @@ def _accessed(program: WarpProgram, kind: str) -> tuple[str, ...]:
         found = found.union(*(region.written() for region in regions))
     elif kind == "tile_load":
         found = found.union(*(region.touched() for region in regions))
+        olds = (op for op in program.program.ops() if op.kind == "tile_reduce" and op.results)
+        found |= {op.access.base for op in olds if op.access is not None}
     return tuple(argument.name for argument in program.program.arguments if argument.name in found)
 
 

@@ -84,12 +84,12 @@ class AddressNotAffine(TwillError):
 
 
 class AtomicResultUsed(TwillError):
-    """A kernel reads what an atomic operation returns."""
+    """A kernel reads what an atomic operation returns, where nothing gives it that."""
 
-    def __init__(self, *, file: str, line: int) -> None:
+    def __init__(self, what: str, *, file: str, line: int) -> None:
         super().__init__(
-            "the old values that an atomic operation on a tile returns are used",
+            f"the old values of an atomic operation are used: {what}",
             file=file,
             line=line,
-            hint="atomic operations on one number at a time, whose old value may be used, or one without a result",
+            hint="atomic operations on one number at a time, or on a tile that lies in memory as it is",
         )

@@ -73,7 +73,7 @@ def _access(op: Op) -> Access:
 def _conflict(u: Op, v: Op) -> bool:
     if _access(u).base != _access(v).base or u.kind == v.kind == "tile_load":
         return False
-    return not (u.kind == v.kind == "tile_reduce" and u.attributes == v.attributes)
+    return not (u.kind == v.kind == "tile_reduce" and u.attributes == v.attributes and not u.results)
 
 
 def first_meeting(first: Access, second: Access, counter: LoopCounter) -> int | None:

@@ -149,6 +149,8 @@ def _access(step: Step, finder: _Finder) -> None:
     """The indices of an access, and its mask, run along the axes of its tile."""
     tile = step.results[0] if step.op.kind == "tile_load" else step.operands[0]
     access, mask = step.op.access, step.op.mask_operand
+    if tile == UNIFORM and step.results:  # one number for all of it
+        tile = step.results[0]
     if access is None or tile == UNIFORM:
         return
     for position, index in zip(step.op.index_operands, access.indices, strict=True):
@@ -157,6 +159,8 @@ def _access(step: Step, finder: _Finder) -> None:
             finder.link((cell, own), (tile, axis))
     if mask is not None:
         finder.link_all(step.operands[mask], tile)
+    for result in step.results if step.op.kind == "tile_reduce" else ():
+        finder.link_all(tile, result)
 
 
 def _same(step: Step, finder: _Finder) -> None:

@@ -52,7 +52,7 @@ class NodeMaker:
     def _access(self, number: int, step: Step) -> Node:
         access = step.op.access
         assert access is not None
-        cell = step.results[0] if step.op.kind == "tile_load" else step.operands[0]
+        cell = step.results[0] if step.results else step.operands[0]
         shape = tuple(axis.extent for axis in access.axes)
         classes = self.classes.of[cell] if cell >= 0 else ()
         return Node(
@@ -62,7 +62,7 @@ class NodeMaker:
             line=step.op.line,
             operations=(),
             dims=tuple(c for c in classes if c >= 0),
-            result=self.tile(cell) if step.op.kind == "tile_load" else None,
+            result=self.tile(cell) if step.results else None,
             bytes=moved_bytes(shape, access.element),
             transport=TRANSPORTS[access.transport],
             transport_reason=access.transport_reason,

@@ -122,7 +122,7 @@ class _Judge:
 
 def _tile(step: Step) -> int:
     """The cell of the tile that an access moves; -1 for a uniform scalar."""
-    return step.results[0] if step.op.kind == "tile_load" else step.operands[0]
+    return step.results[0] if step.results else step.operands[0]
 
 
 def _leading(offset: Polynomial, size: int) -> set[int]:

@@ -86,7 +86,7 @@ class _NestFlattener:
         if _inner(inner[0]):
             self.refuse(_inner(inner[0])[0], "a loop inside a loop inside a loop")
         self.inner = inner[0]
-        if any(op.kind == ELECTED for op in walk(outer.body)):
+        if any(op.kind == ELECTED or (op.kind == "tile_reduce" and op.results) for op in walk(outer.body)):
             self.refuse(self.inner, "a loop inside a loop that has atomic operations whose old value or order counts")
         place = outer.body.index(self.inner)
         self.before = [item for item in outer.body[:place] if isinstance(item, Op)]

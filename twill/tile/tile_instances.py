@@ -28,8 +28,8 @@ from twill.manifest.evaluate import Scalar, ScalarOperation, evaluable
 from twill.manifest.tile_loop import TileLoop
 from twill.tile.affine import Polynomial
 from twill.tile.dead_code import EFFECTS, compact
+from twill.tile.order_dependence import depends_on_order
 from twill.tile.program import Carry, Items, Loop, Op, TileProgram, walk
-from twill.tile.vocabulary import ELECTED
 
 ADDS = frozenset({"atomic_add", "descriptor_reduce"})
 LOADS = frozenset({"load", "descriptor_load"})
@@ -41,7 +41,7 @@ def of_tiles(program: TileProgram) -> TileProgram | None:
     """The program of one tile, for a raw program that ends with a loop over tiles. None if its tiles are not
     independent of one another, or it has no such loop."""
     *before, last = program.body
-    if any(op.kind == ELECTED for op in program.ops()):
+    if depends_on_order(program):
         return None
     if not isinstance(last, Loop) or any(isinstance(item, Loop) for item in before):
         return None

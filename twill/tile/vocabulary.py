@@ -95,7 +95,7 @@ ATOMIC = "atomic"
 RAW_ACCESS = (
     "load",  # pointer [mask [other]]; elements that the mask leaves out are other, or anything
     "store",  # pointer value [mask]
-    "atomic_add",  # pointer value [mask] -> old; attributes combine (add; max min and or xor), signed (1)
+    "atomic_add",  # pointer value [mask] -> old; attributes combine (add; max min and or xor; xchg), signed (1), order
     "add_pointer",  # pointer offset (elements)
     "make_descriptor",  # base shape... strides...; type desc; attribute padding "zero" "nan"
     "descriptor_load",  # desc index...
@@ -108,7 +108,7 @@ RAW_ACCESS = (
 ACCESS = (
     "tile_load",  # [mask]
     "tile_store",  # tile [mask]
-    "tile_reduce",  # tile [mask]; attributes combine, signed (1)
+    "tile_reduce",  # tile [mask] [-> old, 0 where it is not touched]; attributes combine, signed (1); order if old
 )
 VISIT = "visit"  # scalar...; in a walk (`twill.tile.walks`), where the work of an instance is done
 

@@ -27,9 +27,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from twill.tile.dead_code import EFFECTS, compact
+from twill.tile.order_dependence import depends_on_order
 from twill.tile.program import Items, Loop, Op, TileProgram, Value, loops_of, walk
 from twill.tile.tile_instances import ADDS, LOADS, pointers, reached, renamed
-from twill.tile.vocabulary import ELECTED, ELEMENTWISE, SOURCES, VISIT
+from twill.tile.vocabulary import ELEMENTWISE, SOURCES, VISIT
 
 VISITED = "visited"
 PURE = frozenset({*SOURCES, *ELEMENTWISE, "add_pointer"})
@@ -39,7 +40,7 @@ def of_walk(program: TileProgram) -> TileProgram | None:
     """The work of one instance with its walk, for a raw program that ends with loops around its work. None if there is
     no loop around a loop at its end, or its instances need more of one another than scalars."""
     *before, last = program.body
-    if any(op.kind == ELECTED for op in program.ops()):
+    if depends_on_order(program):
         return None
     if not isinstance(last, Loop) or any(isinstance(item, Loop) for item in before):
         return None

@@ -30,7 +30,7 @@ from twill.runtime.tensor import TensorView
 from twill.runtime.tensor_map import TYPES
 from twill.tile.interpret.arithmetic import HELD, Array
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.sequential import has_elected
+from twill.tile.order_dependence import depends_on_order
 from twill.tile.program import POINTEE
 
 if TYPE_CHECKING:
@@ -208,8 +208,8 @@ def verified(
         given.name: given.type.element.partition(":")[2] for given in tile.arguments if given.name in launch.arrays
     }
     many = count(manifest, three(launch.grid), ctas)
-    launch, against = in_range(program, launch, order_of(program, launch, many) if has_elected(tile) else None)
-    found = execute(text, manifest, launch, elements, ctas, answers, has_elected(tile))
+    launch, against = in_range(program, launch, order_of(program, launch, many) if depends_on_order(tile) else None)
+    found = execute(text, manifest, launch, elements, ctas, answers, depends_on_order(tile))
     wrong = (*compare(tile, launch, found.arrays, against), *drifting(tile, launch, found.arrays, against.expected))
     different = tuple(violation.describe() for violation in wrong)
     return replace(found, differences=(*found.differences, *different))
@@ -246,7 +246,7 @@ def checked(emission: Emission, problem: ProblemTable | None = None) -> Executio
 
 def _ctas(emission: Emission, launch: CheckedLaunch) -> int:
     """CTAs that an execution has: one for each program instance where they may wait for one another."""
-    return math.prod(launch.grid) if has_elected(emission.program.program) else 2
+    return math.prod(launch.grid) if depends_on_order(emission.program.program) else 2
 
 
 def checked_with_awkward_data(emission: Emission, problem: ProblemTable | None = None) -> tuple[Execution, ...]:

@@ -186,9 +186,19 @@ def test_an_address_that_changes_by_another_amount_in_every_iteration_is_refused
     assert "loop variable" in error.value.hint
 
 
-def test_reading_what_an_atomic_addition_returns_is_refused(kernel_file: Callable[..., str]) -> None:
-    with pytest.raises(AtomicResultUsed, match=r"kernel.py:5: the old values"):
-        resolved_source(kernel_file, "old = tl.atomic_add(IDX + tl.arange(0, 16), 1)\ntl.store(Y + old, 1.0)")
+def test_what_an_atomic_addition_returns_is_the_result_of_the_access(kernel_file: Callable[..., str]) -> None:
+    program = resolved_source(kernel_file, "old = tl.atomic_add(IDX + tl.arange(0, 16), 1)\ntl.store(Y + old, 1.0)")
+    (op,) = (op for op in program.ops() if op.kind == "tile_reduce")
+    assert [program.type_of(result).shape for result in op.results] == [(16,)]
+    assert op.access is not None and op.access.transport == "plain"
+    assert dict(op.attributes) == {"combine": "add", "order": "acq_rel"}
+
+
+def test_fail_old_values_of_a_tile_whose_rows_are_columns_in_memory(kernel_file: Callable[..., str]) -> None:
+    lines = "r, c = tl.arange(0, 16), tl.arange(0, 32)\n"
+    lines += "old = tl.atomic_add(IDX + r[:, None] + c[None, :] * 16, 1)\ntl.store(Y + tl.sum(old, 1), 1.0)"
+    with pytest.raises(AtomicResultUsed, match=r"kernel.py:6: the old values .* rows that are columns in memory"):
+        resolved_source(kernel_file, lines)
 
 
 ROWS = "i = tl.arange(0, 64)\nj = tl.arange(0, 32)\n"

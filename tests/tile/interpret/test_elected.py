@@ -13,6 +13,7 @@ from twill.codegen.verify.abstract.inputs import launch
 from twill.exc import UnknownProblem
 from twill.kernel.specialization import resolve
 from twill.tile.access.resolve import resolve_accesses
+from twill.tile.interpret.atomics import old_values
 from twill.tile.interpret.conflicts import conflicts
 from twill.tile.interpret.sequential import Order, instances, one_each, run
 from twill.tile.program import TileProgram
@@ -90,6 +91,15 @@ def test_what_atomic_operations_order_is_no_conflict(kernel_file: Files, name: s
     made = launch(program, kernel.case(COUNT))
     found = conflicts(program, made.grid, made.arrays, made.scalars).between
     assert found == ""
+
+
+def test_each_of_several_elements_at_one_address_finds_what_the_one_before_it_leaves() -> None:
+    tensor, at = np.array([10, 20, 30], np.int32), np.array([2, 0, 2, 2, 1])
+    inside = np.array([True, True, True, False, True])
+    value = np.array([1, 2, 3, 4, 5], np.int32)
+    assert old_values(tensor, (at, inside), value, "add", "i32").tolist() == [30, 10, 31, 0, 20]
+    assert old_values(tensor, (at, inside), value, "xchg", "i32").tolist() == [30, 10, 1, 0, 20]
+    assert tensor.tolist() == [10, 20, 30]
 
 
 RELAXED = ', sem="relaxed")'

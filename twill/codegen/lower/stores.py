@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
+from twill import exc
 from twill.codegen.lower.elected import elect
 from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.staging import hosts, panel_columns, panels
@@ -16,6 +17,7 @@ from twill.codegen.warp.program import (
     Acquire,
     BulkCommit,
     BulkWait,
+    Fill,
     If,
     Operand,
     ProxyFence,
@@ -59,6 +61,9 @@ class Stores:
             return
         assert step.op.access is not None
         combine = combining(dict(step.op.attributes)) if step.op.kind == "tile_reduce" else ""
+        if step.op.results:
+            self.exchange(task, step, scope, combine)
+            return
         across = self.across(step, scope)
         if across is not None:
             scope.made += self.through_shared(task, step, scope, across, combine, transposed=True)
@@ -82,6 +87,38 @@ class Stores:
         if condition is not None:
             stored = If(condition, (stored,), line=step.op.line)
         scope.made.append(stored)
+
+    def exchange(self, task: Task, step: Step, scope: LoweringScope, combine: str) -> None:
+        """A tile that is combined with what is in memory, which is read. Errors: UnsupportedInKernel."""
+        access, number = step.op.access, task.steps[-1]
+        assert access is not None
+        if len(self.tools.plan.groups) > 1:
+            raise exc.UnsupportedInKernel(
+                "the old values of an atomic operation, in a kernel of several warp groups",
+                file=self.tools.plan.wired.program.file, line=step.op.line, hint="a kernel without tl.dot",
+            )  # fmt: skip
+        result, made = scope.result(number), list[Stmt]()
+        layout, cell = scope.layout_of(result), step.results[0]
+        operand = self.operand(step, scope)
+        if isinstance(operand, Reg):
+            operand = Reg(scope.fragment(step.operands[0], layout))
+        else:
+            held = scope.temporary(cell, layout)
+            scope.made.append(Fill(held, operand))
+            operand = Reg(held)
+        part = Part(access, cell, task.block)
+        if access.indices:
+            window, condition = scope.picked(step, part, layout, made)
+            mask = None
+        else:
+            window = self.tools.transfers.window(part, scope.at)
+            mask, condition = self.mask(step, scope, layout)
+        order = str(step.op.attribute("order"))
+        stored: Stmt = StoreGlobal(window, operand, mask, combine, old=result, order=order, line=step.op.line)
+        if condition is not None:
+            nothing = Fill(result, Number(0, access.element))
+            stored = If(condition, (stored,), (nothing,), line=step.op.line)
+        scope.made += [*made, stored]
 
     def where_aligned(
         self, task: Task, step: Step, scope: LoweringScope, stored: tuple[Stmt, ...], operand: Operand

@@ -89,7 +89,7 @@ def stored_first(program: TileProgram) -> Iterator[StoreThenAccess]:
                 continue
             first, second = one.access, other.access
             assert first is not None and second is not None
-            if first.base != second.base or (one.kind == other.kind == "tile_reduce"):
+            if first.base != second.base or (one.kind == other.kind == "tile_reduce" and not one.results):
                 continue
             if meets(first, second, None, 0):
                 same = (first.axes, first.constant, first.indices) == (second.axes, second.constant, ())

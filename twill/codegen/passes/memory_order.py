@@ -100,7 +100,7 @@ def meeting_pairs(program: TileProgram) -> Pairs:
             first, second = _access(one), _access(other)
             if first.base != second.base or one.kind == other.kind == "tile_load":
                 continue
-            if one.kind == other.kind == "tile_reduce" and one.attributes == other.attributes:
+            if one.kind == other.kind == "tile_reduce" and one.attributes == other.attributes and not one.results:
                 continue  # they commute
             step = constants.get(loop.step) if loop is not None else None
             same_loop = loop is not None and around is loop

@@ -40,9 +40,10 @@ from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conflicts import conflicts
 from twill.tile.interpret.partial_sums import Foreseen, Parts
-from twill.tile.interpret.sequential import Order, has_elected
+from twill.tile.interpret.sequential import Order
 from twill.tile.interpret.sequential import run as run_sequentially
 from twill.tile.interpret.together import POLLS
+from twill.tile.order_dependence import depends_on_order
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.precision import INSTEAD, changed_mmas
 from twill.tile.scalar_region import Endless
@@ -98,7 +99,7 @@ def run(
         if dynamic and not places:
             continue  # no more CTAs are launched than there are instances
         machines = cluster_of(program, launch.scalars, grid, tensors, findings, places, (number, ctas), watch)
-        if has_elected(program.program):
+        if depends_on_order(program.program):
             together += [replace(machine, preempt=preempt) for machine in machines]
             continue
         with np.errstate(all="ignore"):  # infinities are values like others
@@ -385,7 +386,7 @@ def verify(
     given = given or trials(program, problem, over=over)
     for number, trial in enumerate(given):
         _refuse_late(program.program, over)
-        if has_elected(program.program):
+        if depends_on_order(program.program):
             _found_in_any_order(found, program, trial, enough)
         else:
             _found_by(found, program, trial, trial.launch.ctas, "in turn", enough, number % SLOT_BITS)

@@ -58,7 +58,7 @@ def effects(stmt: Stmt) -> tuple[set[int], set[int]]:
         case StoreGlobal(window=window, operand=value, mask=mask):
             read |= {tile.fragment for tile in tiles_of(window)}
             read |= {value.fragment} if isinstance(value, Reg) else set()
-            return set(), read | ({mask} if mask is not None else set())
+            return set() if stmt.old is None else {stmt.old}, read | ({mask} if mask is not None else set())
     return set(), read
 
 

@@ -84,7 +84,7 @@ _STATEMENTS = {
     aref.Copy: "{result:fragment} = {source:fragment}<<[:, {columns:span}]>>",
     aref.Compute: "{result:fragment} = {kind:word} {operands:operands}{attributes:attributes}",
     aref.StoreGlobal: "store global<< by {combine:word}>> {operand:operand}<< transposed{transposed:flag}>>"
-                      " -> {window:window}<< where {mask:fragment}>>",
+                      " -> {window:window}<< where {mask:fragment}>><<, old {order:word} in {old:fragment}>>",
     aref.StoreShared: "store {operand:fragment}<<[:, {columns:span}]>><< transposed{transposed:flag}>>"
                       " -> {target:slot}",
     aref.Define: "define {names:words} = {values:counts}",

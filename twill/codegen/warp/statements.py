@@ -347,13 +347,18 @@ class LoadGlobal(Stmt):
 @dataclass(frozen=True)
 class StoreGlobal(Stmt):
     """The window = operand, where unmasked. combine: "" stores; "add", "max", "min", ... reduce atomically,
-    "umax" and "umin" unsigned integers. Its elements are as wide as the argument's, but may be of another type."""
+    "umax" and "umin" unsigned integers. Its elements are as wide as the argument's, but may be of another type.
+
+    old: gets what was there (0 where nothing is touched), by atomic operations of this order, "xchg" among them; it has
+    the layout in which the operand is stored, in which no two threads have one element."""
 
     window: Window
     operand: Operand
     mask: int | None = None
     combine: str = ""
     transposed: bool = False
+    old: int | None = None
+    order: str = ""
 
 
 @dataclass(frozen=True)

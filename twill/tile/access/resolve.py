@@ -152,8 +152,7 @@ class _Rewriter:
     def pointers(self, op: Op) -> Iterator[Op]:
         """A load, store or atomic addition through a tile of pointers."""
         kind = POINTER_KINDS[op.kind]
-        if op.kind == "atomic_add" and op.results[0] in self.uses:
-            raise AtomicResultUsed(file=self.program.file, line=op.line)
+        old = op.results if op.kind == "atomic_add" and op.results[0] in self.uses else ()
         tile = self.analysis.forms.get(op.operands[0])
         if not isinstance(tile, AffineTile) or not tile.base:
             raise self.not_affine(op, tile)
@@ -167,6 +166,9 @@ class _Rewriter:
         fixed = self.far if self.arguments[tile.base].is_pointee else self.analysis.scalars.fixed
         address = address_of_tile(tile, mask, fixed)
         layout = layout_of(address, load=kind == "tile_load")
+        if old and layout.views_before_store():
+            what = "of a tile with an axis of one element, or with rows that are columns in memory"
+            raise AtomicResultUsed(what, file=self.program.file, line=op.line)
         pad = self.constant(other[0]) if other else 0.0
         access = self.access(op, kind, layout.in_memory(address), 0.0 if pad is None else pad, promised=False)
         picked, indices = self.picked(op, address)
@@ -179,7 +181,10 @@ class _Rewriter:
         if guard is not None:
             made, access, masks = self.under_guard(op, kind, access, masks, guard)
             yield from made
-        if kind != "tile_load":
+        if old:
+            access = replace(access, transport="plain", transport_reason="its old values are read")
+            yield self.moved(op, kind, (values[0], *indices, *masks), old, access)
+        elif kind != "tile_load":
             yield from self.give(op, kind, access, values[0], (*indices, *masks), layout)
         elif pad is None:
             loaded = self.analysis.numbering.value(self.program.type_of(op.results[0]), op)
@@ -339,7 +344,9 @@ class _Rewriter:
         """The tile access that replaces `op`."""
         given = {"combine": "add", **dict(op.attributes)}
         retained = tuple(
-            (name, given[name]) for name in ("combine", "signed") if kind == "tile_reduce" and name in given
+            (name, given[name])
+            for name in ("combine", "signed", *(("order",) if results else ()))
+            if kind == "tile_reduce" and name in given
         )
         return Op(op.id, kind, operands, results, retained, op.line, op.name, access)
 

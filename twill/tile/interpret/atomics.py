@@ -7,7 +7,7 @@ from typing import Any
 
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conversions import HELD, Array, rounded
-from twill.tile.interpret.elements import check_inside, scatter, seen_as
+from twill.tile.interpret.elements import Elements, check_inside, scatter, seen_as
 from twill.tile.vocabulary import combining
 
 VALUES = {"load": 0, "cas": 2}  # operands behind the index, where it is not one
@@ -40,6 +40,25 @@ def atomically(tensor: Array, attributes: Mapping[str, Any], operands: Sequence[
             inside = np.ones(1, bool)
             scatter(seen, (address, inside), np.asarray(values[0]).reshape(1), combining(attributes), element)
     return old, _bits(seen[address][0]) != _bits(old)
+
+
+def old_values(tensor: Array, elements: Elements, value: Array, combine: str, element: str) -> Array:
+    """What an atomic operation on a tile gives: of several elements at one address, each finds what the one in front of
+    it leaves. 0 where nothing is touched. Errors: OutsideOfTensor."""
+    address, inside = np.broadcast_arrays(*elements)
+    chosen = np.broadcast_to(value, address.shape)[inside]
+    at = address[inside].reshape(-1)
+    check_inside(tensor, at)
+    found = tensor[at].copy()
+    if np.unique(at).size < at.size:
+        after = tensor.copy()
+        for number in range(at.size):
+            found[number] = after[at[number]]
+            one = (at[number : number + 1], np.ones(1, bool))
+            scatter(after, one, chosen[number : number + 1], combine, element)
+    old = np.zeros(address.shape, tensor.dtype)
+    old[inside] = found
+    return old
 
 
 def _bits(number: Any) -> bytes:

@@ -17,8 +17,9 @@ from twill.tile.interpret.arrays import np
 from twill.tile.interpret.atomics import values_of
 from twill.tile.interpret.elements import Elements, seen_as
 from twill.tile.interpret.happens_before import HappensBefore
-from twill.tile.interpret.sequential import Instance, has_elected, instances, visits
+from twill.tile.interpret.sequential import Instance, instances, visits
 from twill.tile.interpret.together import Alone, run_together
+from twill.tile.order_dependence import depends_on_order
 from twill.tile.program import Op, TileProgram
 from twill.tile.vocabulary import ELECTED
 
@@ -83,7 +84,7 @@ def conflicts(
     raw = any(op.access is None and op.kind in RAW for op in program.ops())
     met = _Meetings({name: _Tags.of(array.size) for name, array in copies.items() if raw or name in written})
     with np.errstate(all="ignore"):
-        if has_elected(program):
+        if depends_on_order(program):
 
             def watched(number: int, index: tuple[int, int, int], turns: Alone) -> None:
                 one = _Witness(program, index, grid, copies, scalars, met, number)

@@ -116,7 +116,7 @@ def scatter(tensor: Array, elements: Elements, value: Array, combine: str, eleme
     everywhere = np.shape(address) == np.shape(inside) and inside.all()
     address, chosen = (address.ravel(), spread_out.ravel()) if everywhere else (address[inside], spread_out[inside])
     check_inside(tensor, address)
-    if not combine:
+    if combine in ("", "xchg"):
         tensor[address] = chosen
         return
     whole = {"add": np.add, "max": np.fmax, "min": np.fmin, "and": np.bitwise_and, "or": np.bitwise_or,

@@ -20,7 +20,7 @@ from twill.tile.digits import gathered, rearranged
 from twill.tile.interpret import block_scales
 from twill.tile.interpret.arithmetic import HELD, Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.atomics import atomically
+from twill.tile.interpret.atomics import atomically, old_values
 from twill.tile.interpret.elements import (
     Elements,
     empty,
@@ -33,6 +33,7 @@ from twill.tile.interpret.elements import (
 )
 from twill.tile.interpret.partial_sums import PartialSums
 from twill.tile.interpret.together import ALONE, Alone, run_together
+from twill.tile.order_dependence import depends_on_order, old_values_read
 from twill.tile.program import Access, Loop, Op, TileProgram, TileType
 from twill.tile.vocabulary import ATOMIC, ELECTED, VISIT, combining
 
@@ -68,7 +69,7 @@ def run(
     a program with operations `elected`, in which CTAs run (None: each instance has its own)."""
     with np.errstate(all="ignore"):  # infinities are values like others
         sums = PartialSums()
-        if has_elected(program):
+        if depends_on_order(program):
             every = order or one_each(grid)
             run_together(
                 [
@@ -99,11 +100,6 @@ class Order:
 def one_each(grid: Sequence[int], preempt: bool = False) -> Order:
     """As many CTAs as there are instances."""
     return Order([[index] for index in instances(grid)], preempt)
-
-
-def has_elected(program: TileProgram) -> bool:
-    """Whether what program instances do depends on their order."""
-    return any(op.kind == ELECTED for op in program.ops())
 
 
 def instances(grid: Sequence[int]) -> Iterable[tuple[int, int, int]]:
@@ -328,7 +324,7 @@ class Instance:
             tile = self.read(op, access.base, access.element, (address, inside), access.pad)
             return loaded(tile, self.program.type_of(op.results[0]))
         combine = combining(dict(op.attributes)) if op.kind == "tile_reduce" else ""
-        return self.write(op, access.base, access.element, (address, inside), operands[0], combine)
+        return self.exchange(op, access.base, access.element, (address, inside), operands[0], combine)
 
     def read(self, op: Op, tensor: str, element: str, elements: Elements, pad: float) -> Array:
         """What an operation loads."""
@@ -338,6 +334,14 @@ class Instance:
         """What an operation stores, or combines with what is there."""
         self.turns.changed()
         scatter(seen_as(self.tensors[tensor], element), elements, value, combine, element)
+
+    def exchange(self, op: Op, tensor: str, element: str, elements: Elements, value: Array, combine: str) -> Any:
+        """What an operation stores or combines, and what was there where something reads it."""
+        old = None
+        if op.id in old_values_read(self.program):
+            old = old_values(seen_as(self.tensors[tensor], element), elements, value, combine, element)
+        self.write(op, tensor, element, elements, value, combine)
+        return old
 
     def elements(self, access: Access) -> Elements:
         """The address of each element, and whether it is within the bounds."""
@@ -379,7 +383,7 @@ class Instance:
             tile = loaded(self.read(op, tensor, element, (address, inside), 0.0), self.program.type_of(op.results[0]))
             return np.where(inside, tile, operands[2]) if len(operands) > 2 else tile
         combine = "" if op.kind == "store" else combining(dict(op.attributes))
-        return self.write(op, tensor, element, (address, inside), operands[1], combine)
+        return self.exchange(op, tensor, element, (address, inside), operands[1], combine)
 
 
 class _Way(Instance):

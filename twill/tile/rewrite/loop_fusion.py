@@ -20,12 +20,12 @@ from itertools import pairwise
 
 from twill.tile.affine import Polynomial
 from twill.tile.dead_code import compact
+from twill.tile.order_dependence import depends_on_order
 from twill.tile.program import Carry, Items, Loop, Op, TileProgram, TileType, reads, walk
 from twill.tile.rewrite.match import NEUTRAL, Match, match_bodies
 from twill.tile.rewrite.writer import OpWriter
 from twill.tile.scalars import GRID, Scalars
 from twill.tile.uniformity import PURE_KINDS, Uniformity, classify
-from twill.tile.vocabulary import ELECTED
 
 Attribute = int | float | str | tuple[int, ...]
 TRUTH = TileType((), "i1")
@@ -42,7 +42,7 @@ def fuse_loops(program: TileProgram) -> TileProgram:
 def _fused_once(program: TileProgram) -> TileProgram | None:
     """With one run of loops joined, the longest first; None if there is nothing to join."""
     loops = [item for item in program.body if isinstance(item, Loop)]
-    if len(loops) < 2 or any(op.kind == ELECTED for op in program.ops()):
+    if len(loops) < 2 or depends_on_order(program):
         return None
     uniformity = classify(program)
     runs = [loops[i : i + n] for n in range(len(loops), 1, -1) for i in range(len(loops) - n + 1)]

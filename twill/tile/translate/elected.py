@@ -167,6 +167,22 @@ def store(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
     return ()
 
 
+def tile(op: RawOp, emitter: ProgramBuilder, said: dict[str, Attribute]) -> tuple[Made, ...]:
+    """An atomic operation on a tile whose old values are read: every thread does its elements, in an order of its own.
+    Raises UnsupportedOperation."""
+    element = op.results[0].type.element
+    if element not in WIDTHS.get(str(said["combine"]), INTEGERS):
+        what = f"the old values of tl.atomic_{said['combine']} of {element}"
+        _refuse(emitter, op, what, "i32, u32, i64 or u64; tl.atomic_add and xchg of fp32 and fp64, too")
+    operands = [emitter.value(operand) for operand in op.operands]
+    guard = emitter.guard(op)
+    attributes = {**said, "order": ORDERS[op.attributes.get("sem", 4)]}
+    if guard is not None:
+        operands.append(guard)
+        attributes["guarded"] = 1
+    return emitter.emit(op, "atomic_add", operands, [op.results[0].type], tuple(attributes.items()))
+
+
 def in_region(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
     """An atomic operation in a loop over scalars."""
     return (step(op, emitter, emitter.guard(op)),)

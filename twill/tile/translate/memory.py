@@ -60,27 +60,28 @@ def atomic(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None:
     On one number whose old value or order counts: `twill.tile.translate.elected`. An exchange whose old value nobody
     reads is a store otherwise: of two programs that exchange one element either may be the last, as of two that store.
 
-    Any other one is emitted as a relaxed reduction in the scope of the GPU, which includes the CTA's. "acq_rel" is what
-    every atomic operation says that says nothing; it orders nothing here, for nobody reads what the operation gives.
-    Raises `AtomicResultUsed`: the old values of a tile (of others than exchanges `resolve_accesses` does);
-    `UnsupportedOperation`: an order that the kernel asks for by name for a tile, or the scope of the system (PTX ISA,
-    "red": .release, .sys), which would be lost.
+    One on a tile has its old values if anything reads them. Any other one is emitted as a relaxed reduction in the
+    scope of the GPU, which includes the CTA's. "acq_rel" is what every atomic operation says that says nothing; it
+    orders nothing here, for nobody reads what the operation gives. Raises `AtomicResultUsed`: compare and swap of a
+    tile; `UnsupportedOperation`: an order that the kernel asks for by name for a tile that is not read, or the scope of
+    the system (PTX ISA, "red": .release, .sys), which would be lost.
     """
     if emitter.in_scalar_loop:
         return elected.in_region(op, emitter)
     if elected.counts(op, emitter):
         return elected.once(op, emitter)
-    exchanges = op.name == "tt.atomic_cas" or op.attributes["atomic_rmw_op"] == EXCHANGE
-    if exchanges and (op.results[0].id in emitter.read or op.name == "tt.atomic_cas"):
-        raise AtomicResultUsed(file=emitter.file, line=op.line)
+    if op.name == "tt.atomic_cas":
+        raise AtomicResultUsed("tl.atomic_cas of a tile", file=emitter.file, line=op.line)
     said = elected.COMBINES.get(op.attributes["atomic_rmw_op"])
     if said is None:
         return None
-    if elected.ORDERS[op.attributes.get("sem", 4)] not in ("relaxed", "acq_rel"):
-        refuse_order(emitter.file, op, "an atomic operation on a tile with acquire or release order", 'sem="relaxed"')
     if op.attributes.get("scope", elected.IN_SCOPE[0]) not in elected.IN_SCOPE:
         refuse_order(emitter.file, op, "an atomic operation in the scope of the system", 'scope="gpu"')
-    if not exchanges:
+    if op.results[0].id in emitter.read:
+        return elected.tile(op, emitter, said)
+    if elected.ORDERS[op.attributes.get("sem", 4)] not in ("relaxed", "acq_rel"):
+        refuse_order(emitter.file, op, "an atomic operation on a tile with acquire or release order", 'sem="relaxed"')
+    if op.attributes["atomic_rmw_op"] != EXCHANGE:
         return _raw(op, emitter, "atomic_add", **{k: v for k, v in said.items() if (k, v) != ("combine", "add")})
     _raw(replace(op, results=()), emitter, "store")
     return (Literal(0, op.results[0].type),)

@@ -38,25 +38,27 @@ def _held(element: str) -> str:
 
 def print_atomic(stmt: Atomic, ctx: PrintContext) -> None:
     """One operation, by the thread that is there alone. Errors: UnsupportedInKernel."""
-    element, combine = stmt.element, stmt.combine
-    if element not in BITS or (element[0] == "f" and combine not in ("add", "xchg", "cas", "load", "store")):
-        raise exc.UnsupportedInKernel(f"no atomic '{combine}' on {element} in memory that gives the old value")
-    held = element if combine in SIGNED else value_type(element) if _is_float_sum(stmt) else BITS[element]
-    words = [f"({held}*)({ctx.arguments[stmt.argument]} + {ctx.expression(stmt.index)})"]
-    words += [_as_bits(ctx.expression(value), element, held) for value in stmt.values]
-    call = f"atom_{combine}_{stmt.order}({', '.join(words)})"
+    place = f"({ctx.arguments[stmt.argument]} + {ctx.expression(stmt.index)})"
+    values = tuple(ctx.expression(value) for value in stmt.values)
+    made = atom(stmt.combine, stmt.order, stmt.element, place, values)
     condition = None if stmt.condition is None else ctx.expression(stmt.condition)
-    if combine == "store":
-        ctx.out.line(f"if ({condition}) {call};" if condition else f"{call};")
+    if stmt.combine == "store":
+        ctx.out.line(f"if ({condition}) {made};" if condition else f"{made};")
         return
-    old = call if held == value_type(element) else _from_bits(call, element)
-    kind = value_type(element)
-    made = f"{condition} ? {old} : ({kind})0" if condition else old
+    kind = value_type(stmt.element)
+    made = f"{condition} ? {made} : ({kind})0" if condition else made
     ctx.out.line(f"const {kind} {ctx.define(stmt.name)} = {made};")
 
 
-def _is_float_sum(stmt: Atomic) -> bool:
-    return stmt.element[0] == "f" and stmt.combine in OF_FLOATS
+def atom(combine: str, order: str, element: str, place: str, values: tuple[str, ...]) -> str:
+    """C of an atomic operation on a number at `place`: what was there. Errors: UnsupportedInKernel."""
+    if element not in BITS or (element[0] == "f" and combine not in ("add", "xchg", "cas", "load", "store")):
+        raise exc.UnsupportedInKernel(f"no atomic '{combine}' on {element} in memory that gives the old value")
+    floats = element[0] == "f" and combine in OF_FLOATS
+    held = element if combine in SIGNED else value_type(element) if floats else BITS[element]
+    words = [f"({held}*){place}", *(_as_bits(value, element, held) for value in values)]
+    call = f"atom_{combine}_{order}({', '.join(words)})"
+    return call if held == value_type(element) or combine == "store" else _from_bits(call, element)
 
 
 def _as_bits(text: str, element: str, held: str) -> str:

@@ -27,6 +27,7 @@ from twill.codegen.print.cuda.elements import (
 )
 from twill.codegen.print.cuda.multiples import argument_multiple, multiple_of
 from twill.codegen.print.cuda.places import LaneIndex, indices, inside, owner
+from twill.codegen.print.cuda.print_elected import atom
 from twill.codegen.print.cuda.print_expression import literal
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import (
@@ -106,6 +107,11 @@ def print_store_global(stmt: StoreGlobal, ctx: PrintContext) -> None:
         operand = inner.hoisted(stmt.operand)
         access = _access(inner, stmt.window, layout, stmt.mask, stmt.transposed)
         condition = owner(layout)
+        if stmt.old is not None:
+            if condition or ctx.fragment(stmt.old).layout != layout:
+                raise exc.UnsupportedInKernel("the old values of a tile that several threads have", line=stmt.line)
+            _exchange(access, operand, stmt)
+            return
         with ctx.out.block(f"if ({condition})") if condition else nullcontext():
             _store(access, operand, stmt.combine)
 
@@ -307,6 +313,22 @@ def _store(access: _Access, operand: Operand, combine: str) -> None:
             _store_vector(access, operand, combine, width, parted)
         else:
             _store_single(access, operand, combine, 0)
+
+
+def _exchange(access: _Access, operand: Operand, stmt: StoreGlobal) -> None:
+    """Atomic operations, and what they give; 0 where there are none."""
+    assert stmt.old is not None
+    ctx, element = access.ctx, access.window.element
+    if ctx.element_of(operand) != element:
+        raise exc.UnsupportedInKernel(f"a tile of {ctx.element_of(operand)} is stored to {element}")
+    _prepare(access)
+    with ctx.out.unrolled(_loop(access, 1)):
+        value = ctx.operand(operand, access.layout, "i")
+        call = atom(stmt.combine, stmt.order, element, f"(at + {_offset(access, 0)})", (value,))
+        conditions = _conditions(access, 0)
+        none = f"({value_type(element)})0"
+        made = f"{' && '.join(conditions)} ? {call} : {none}" if conditions else call
+        ctx.out.line(f"{ctx.fragments[stmt.old]}[i] = {made};")
 
 
 def _store_single(access: _Access, operand: Operand, combine: str, e: int) -> None:

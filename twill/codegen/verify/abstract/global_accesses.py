@@ -9,7 +9,8 @@ from twill.codegen.verify.abstract.scalars import evaluate, integer
 from twill.codegen.warp.program import LoadGlobal, Operand, Reg, StoreGlobal, Window
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.elements import Elements
+from twill.tile.interpret.atomics import old_values
+from twill.tile.interpret.elements import Elements, seen_as
 
 
 def operand(actor: Actor, meant: Operand, shape: tuple[int, ...] = ()) -> Array:
@@ -76,5 +77,9 @@ def store_global(actor: Actor, stmt: StoreGlobal) -> None:
         value = value.reshape(elements[0].shape)
     tensors, cta = actor.machine.tensors, actor.machine.cta.number
     before = tensors.held(stmt.window.argument, elements)
+    if stmt.old is not None:
+        held = seen_as(tensors.tensors[stmt.window.argument], stmt.window.element)
+        old = old_values(held, elements, value, stmt.combine, stmt.window.element)
+        actor.fragments.write(stmt.old, old.reshape(actor.fragments.shape(stmt.old)), actor.line)
     tensors.store(stmt.window.argument, elements, value, stmt.combine, stmt.window.element)
     _ordered(actor, stmt, tensors.stored_late(cta, stmt.window.argument, elements, stmt.combine, before))

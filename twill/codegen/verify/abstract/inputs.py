@@ -43,9 +43,10 @@ from twill.kernel.sidecar import read_sidecar
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.elements import OutsideOfTensor
-from twill.tile.interpret.sequential import descriptor_scalars, has_elected
+from twill.tile.interpret.sequential import descriptor_scalars
 from twill.tile.interpret.sequential import run as run_sequentially
 from twill.tile.launch_grid import of_instances
+from twill.tile.order_dependence import depends_on_order
 from twill.tile.program import POINTEE, TileProgram
 
 LARGE = 8  # so many times the floats of every second launch
@@ -307,7 +308,7 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
     text = ", ".join([*words, *([] if data == "normal" else [f"{data} data"])])
     given = finite_in_products(program, arrays) if data == "awkward" else arrays
     made = CheckedLaunch(case.grid, given, scalars, 1, text, scale, data=data)
-    return with_counters(program, made, known.keys(), case.tables.keys()) if has_elected(program) else made
+    return with_counters(program, made, known.keys(), case.tables.keys()) if depends_on_order(program) else made
 
 
 def tables(

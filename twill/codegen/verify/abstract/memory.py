@@ -19,8 +19,8 @@ from twill.tile.interpret.arrays import np
 from twill.tile.interpret.elements import Elements, check_inside, gather, scatter, seen_as, window
 from twill.tile.interpret.happens_before import HappensBefore
 from twill.tile.interpret.partial_sums import Foreseen, PartialSums
-from twill.tile.interpret.sequential import has_elected
 from twill.tile.interpret.together import MemoryChanges
+from twill.tile.order_dependence import depends_on_order
 from twill.tile.program import TileProgram
 
 Knows = tuple[Clock, Clock]
@@ -214,7 +214,7 @@ class GlobalTensors:
         stored = {op.access.base for op in program.ops() if op.access and op.kind in ("tile_store", "tile_reduce")}
         sums = PartialSums(foreseen=foreseen)
         made = cls(tensors, sums, frozenset(stored), free_indices(program))
-        if has_elected(program):
+        if depends_on_order(program):
             made.touched = {name: LastAccesses.of(tensors[name].size) for name in stored}
         return made
 

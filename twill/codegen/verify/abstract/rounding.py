@@ -32,9 +32,10 @@ from typing import Any
 from twill.tile.interpret import block_scales
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
-from twill.tile.interpret.sequential import Instance, Order, has_elected, one_each, visits
+from twill.tile.interpret.sequential import Instance, Order, one_each, visits
 from twill.tile.interpret.together import Alone, run_together
 from twill.tile.interpret.widen import NARROW
+from twill.tile.order_dependence import depends_on_order
 from twill.tile.program import Loop, Op, TileProgram, TileType
 from twill.tile.vocabulary import MMA
 
@@ -69,7 +70,7 @@ def run_shaken(
     as for `twill.tile.interpret.sequential.run`."""
     noise = Noise()
     with np.errstate(all="ignore"):
-        if has_elected(program):  # of which another order may mean something else
+        if depends_on_order(program):  # of which another order may mean something else
 
             def shaken(index: tuple[int, int, int], turns: Alone) -> None:
                 one = Shaken(program, index, grid, tensors, scalars, noise, narrowed, in_parts, cut)
