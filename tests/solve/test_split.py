@@ -56,9 +56,10 @@ class Searched:
         return (Found(100, self.share), []) if self.share >= self.least else None
 
 
-def fewer(least: int, share: int, few: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[int]]:
-    """The share that is found, and the shares that were asked about."""
+def fewer(least: int, share: int, few: int, monkeypatch: pytest.MonkeyPatch, bound: float = 0) -> tuple[int, list[int]]:
+    """The share that is found, and the shares that were asked about. bound: on I without any."""
     monkeypatch.setattr(split, "CandidateSearch", Searched)
+    monkeypatch.setattr(split, "_bound", lambda job, region, width, share: bound)
     monkeypatch.setattr(Searched, "least", least)
     monkeypatch.setattr(Searched, "asked", [])
     nothing = cast(SolveJob, None), cast(Region, None), 1
@@ -70,15 +71,22 @@ def fewer(least: int, share: int, few: int, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.parametrize("few", [-2, 0])
 def test_the_least_share_that_costs_no_interval_is_found(share: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for least in range(few + 2, share + 2, 2):
-        found, asked = fewer(least, share, few, monkeypatch)
-        assert found == least
-        assert len(asked) == len(set(asked)) <= 5
+        for bound in (99, 100):
+            found, asked = fewer(least, share, few, monkeypatch, bound)
+            assert found == least
+            assert len(asked) == len(set(asked)) <= 5
 
 
 def test_one_question_shows_that_no_smaller_share_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
     assert fewer(8, 8, -2, monkeypatch) == (8, [6])
     assert fewer(8, 8, 0, monkeypatch) == (8, [6])
     assert fewer(0, 8, -2, monkeypatch) == (0, [6, 0])
+
+
+def test_where_something_else_bounds_the_interval_no_share_is_asked_about_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert fewer(0, 8, -2, monkeypatch, bound=100) == (0, [0])
 
 
 @pytest.mark.usefixtures("at_root")

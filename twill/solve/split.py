@@ -57,8 +57,9 @@ def less(job: SolveJob, region: Region, width: int, found: Winner, share: int) -
 def fewer(job: SolveJob, region: Region, width: int, found: Winner, share: int, few: int = -STEP) -> Winner:
     """The same with the least share that takes no more I than `share`, with which it was found. few: a smaller one that
     takes more (-2: none is known). The next smaller one comes first: where that takes more, so do the others, of which
-    the warp group waits longer for the unit of special functions, and mostly there is no other question."""
-    middle = share - STEP
+    the warp group waits longer for the unit of special functions, and mostly there is no other question. Where I is a
+    bound of the loop without any share, none comes first: what I waits for is not the exponentials."""
+    middle = share - STEP if few >= 0 or _bound(job, region, width, 0) < _each(found[0]) else 0
     while few + STEP < share:
         search = CandidateSearch(job, region, width, middle, _each(found[0]))
         better = search.better()
@@ -92,6 +93,12 @@ def _heuristic(job: SolveJob, region: Region, width: int, share: int, at_most: f
         if start is not None:
             found.append(start.ii / graph.cooperation.fuse)
     return min(found, default=math.inf)
+
+
+def _bound(job: SolveJob, region: Region, width: int, share: int) -> float:
+    """A lower bound on the cycles for each instance with a share."""
+    graphs = CandidateSearch(job, region, width, share).graphs()
+    return min(lower_bounds(graph, job.machine).best / graph.cooperation.fuse for graph in graphs)
 
 
 def balanced(job: SolveJob, region: Region) -> int:
