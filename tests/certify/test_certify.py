@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import subprocess
-import sys
-
 import pytest
 
 from tests.conftest import GOLDEN, ROOT
@@ -68,25 +64,3 @@ def test_what_is_not_proven_minimal_is_not_claimed() -> None:
     assert [name for name, _ in behind(loop, 8)] == ["copies", "crossing"]
     less = loop.model_copy(update={"objective": loop.objective.model_copy(update={"proven": ("ii", "copies")})})
     assert [question.words() for _, question in behind(less, 8)] == ["I = 2048, length <= 4096"]
-
-
-def test_two_processes_solve_to_the_same_document() -> None:
-    """Apart from times; the order of Python's sets and of addresses must not matter."""
-    code = (
-        "from twill.cli import main\n"
-        f"main(['solve', {str(EXAMPLES / 'linear_attention.py')!r}, '--machine', 'h100', '--no-store', '--json'])"
-    )
-    documents = set()
-    for seed in ("1", "2"):
-        env = {"PYTHONHASHSEED": seed, "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
-        done = subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT, env=env
-        )
-        documents.add(without_times(done.stdout))
-    assert len(documents) == 1
-
-
-def without_times(text: str) -> str:
-    """The document with every time 0."""
-    assert '"seconds":' in text
-    return re.sub(r'"(solve_)?seconds":[0-9.e+-]+', '"time":0', text)

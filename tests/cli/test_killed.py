@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -82,33 +83,25 @@ def test_a_file_is_whole_or_not_there_whenever_the_solve_is_killed(tmp_path: Pat
             assert isinstance(load_schedule(file), Schedule)
 
 
-def told(schedule: Schedule) -> str:
-    """The document without the seconds that things took."""
-    document = schedule.model_dump(mode="json", by_alias=True)
-
-    def untimed(x: object) -> object:
-        if isinstance(x, dict):
-            return {k: untimed(v) for k, v in x.items() if "seconds" not in k}
-        return [untimed(v) for v in x] if isinstance(x, list) else x
-
-    return json.dumps(untimed(document), sort_keys=True)
+def told(text: str) -> str:
+    """The document with every time 0."""
+    assert '"seconds":' in text
+    return re.sub(r'"(solve_)?seconds":[0-9.e+-]+', '"time":0', text)
 
 
 def test_ten_solves_give_one_document() -> None:
     graph = example("gemm", "bf16-wide")
-    assert len({told(solve(graph, H100)) for _ in range(10)}) == 1
+    assert len({told(solve(graph, H100).canonical()) for _ in range(10)}) == 1
 
 
-def test_the_order_of_sets_does_not_matter() -> None:
-    """Strings hash differently in every process: the document may not depend on it."""
-    code = (
-        "from tests.kernels import H100, example; from tests.cli.test_killed import told; "
-        "from twill.solve.pipeline import solve; print(told(solve(example('linear_attention'), H100)))"
-    )
-    runs = [
-        subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed},
-                       capture_output=True, text=True, check=True).stdout
-        for seed in ("1", "2")
-    ]  # fmt: skip
-    assert runs[0] == runs[1]
-    assert '"ii": 896' in runs[0]
+def test_two_processes_solve_to_the_same_document() -> None:
+    """Strings hash differently in every process: neither the order of Python's sets nor that of addresses matters."""
+    asked = ["solve", str(ROOT / "examples" / "linear_attention.py"), "--machine", "h100", "--no-store", "--json"]
+    documents = []
+    for seed in ("1", "2"):
+        environment = {"PYTHONHASHSEED": seed, "PATH": "/usr/bin:/bin", "HOME": "/nonexistent"}
+        done = subprocess.run([sys.executable, "-m", "twill", *asked], cwd=ROOT, env=environment,
+                              capture_output=True, text=True, check=True)  # fmt: skip
+        documents.append(told(done.stdout))
+    assert documents[0] == documents[1]
+    assert '"ii":896' in documents[0]
