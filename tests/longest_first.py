@@ -34,6 +34,8 @@ LONGEST = (
     "codegen/targets/test_blackwell_plain_scales.py",
     "codegen/targets/test_blackwell_by_threads.py",
     "codegen/targets/test_blackwell_straight.py",
+    "codegen/targets/test_blackwell_short.py",
+    "codegen/targets/test_blackwell_precision.py",
     "certify/test_certify.py",
     "codegen/verify/ptx/test_thread_orders.py",
     "codegen/verify/ptx/test_misread_bits.py",

@@ -23,7 +23,7 @@ def fitting(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
 
     target = target_of(machine)
     try:
-        target.refuse(kernel.graph)
+        target.refuse(kernel.on(machine).graph)
     except exc.UnsupportedInKernel:
         space = space_of(kernel.specialization)
         if arguments.schedule is not None or arguments.from_ir is not None or space is None:
@@ -34,7 +34,7 @@ def fitting(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
             again = Namespace(**{**vars(arguments), **given})
             try:
                 made = extracted_as(again, conditional=arguments.language == "cuda")
-                target.refuse(made.graph)
+                target.refuse(made.on(machine).graph)
             except exc.TwillError:
                 continue
             complain(f"note: {target.name} has {target.sizes}: {tiles.text()} instead of the specialization's tiles")

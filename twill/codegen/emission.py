@@ -44,6 +44,8 @@ from twill.tile.odd_sizes import tile_program
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.conditional_rescale import RescaleReport, rescaling
 from twill.tile.rewrite.pipeline import EVERYTHING, EXTRACTED, Allowed, in_parts, rewrite
+from twill.tile.rewrite.separate_sums import separate_sums
+from twill.tile.rewrite.short_products import transpose_short
 from twill.tile.rewrite.straight_products import put_products_in_loops
 from twill.tile.translate.translate import from_mlir
 
@@ -83,9 +85,12 @@ class Extracted:
         return RescaleReport(before) if after is before else rescaling(before)
 
     def on(self, machine: Machine) -> Extracted:
-        """The kernel as the machine's target takes it: with every product in a loop where results are in tensor memory.
-        Raises NoTarget."""
-        made = put_products_in_loops(self.program) if target_of(machine).has_tensor_memory else self.program
+        """The kernel as the machine's target takes it: where results are in tensor memory, with every product in a
+        loop, none that adds to what threads have, and as few as possible of too few rows. Raises NoTarget."""
+        target = target_of(machine)
+        if not target.has_tensor_memory:
+            return self
+        made = put_products_in_loops(transpose_short(separate_sums(self.program), target.has_rows))
         return self if made is self.program else replace(self, wired=wire(made))
 
     def as_written(self) -> Extracted | None:

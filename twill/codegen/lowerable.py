@@ -12,50 +12,25 @@ from __future__ import annotations
 from twill import exc
 from twill.codegen.lower.candidates import candidates
 from twill.codegen.lower.streams import streams
-from twill.codegen.targets.base import Target, target_of
+from twill.codegen.targets.base import target_of
 from twill.graph.build import Wired
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
-from twill.tile.program import TileProgram
-from twill.tile.rewrite.precision import INSTEAD, PARTS, changed_mmas
 
-TF32 = "tf32"
 ANY, ONE = None, 1  # row blocks: as many as program order takes fewest cycles with; one
 
 
 def refuse_unlowerable(wired: Wired, machine: Machine) -> None:
     """Raises UnsupportedInKernel, with the line, for what no schedule can make a warp program of;
     NoTarget."""
-    target = target_of(machine)
-    target.refuse(wired.graph)
-    _refuse_sums(wired.program, target)
+    target_of(machine).refuse(wired.graph)
     if _refusal(wired, machine, ANY) is None:
         return
     refused = _refusal(wired, machine, ONE)  # row blocks may be what is too small
     if refused is not None:
         raise refused
-
-
-def _refuse_sums(program: TileProgram, target: Target) -> None:
-    """Products of f32 that are made of several, with a sum that threads test for infinite operands in front of the
-    last one: where accumulators are in tensor memory, no product adds to what threads have."""
-    if not target.has_tensor_memory:
-        return
-    for op in changed_mmas(program):
-        asked = str(op.attribute(INSTEAD))
-        if asked == TF32:
-            what = "multiplies as tf32 tiles of f32 of which one is computed, or not read along K"
-        elif asked in PARTS:
-            what = f'is a product of f32 with input_precision="{asked}", made of {len(PARTS[asked])} of bf16'
-        else:
-            continue
-        raise exc.UnsupportedInKernel(
-            f"`{op.name or 'tl.dot'}` {what}, which is not emitted for {target.name}", file=program.file, line=op.line,
-            hint='input_precision="tf32" with tiles that are loaded with K along their rows: A [M, K], and B.T of '
-            "B [N, K]; or operands of bf16 or f16",
-        )  # fmt: skip
 
 
 def _refusal(wired: Wired, machine: Machine, blocks: int | None) -> exc.TwillError | None:

@@ -124,34 +124,6 @@ def test_a_fault_in_a_product_of_tf32_is_found_by_the_abstract_machine(name: str
     assert rule in {violation.rule for violation in found}, [v.describe() for v in found]
 
 
-@pytest.mark.parametrize(
-    ("precision", "what"),
-    [("ieee", "made of 8 of bf16"), ("tf32x3", "made of 6 of bf16"), ("bf16x3", "made of 3 of bf16")],
-)
-def test_products_of_f32_that_are_made_of_several_are_refused(
-    precision: str, what: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    given = [TF32.file, "--spec", TF32.spec, "--machine", "b200", "--no-store", "--const", f"PRECISION={precision}"]
-    assert main(["emit", *given, "--ir"]) == 2
-    found = capsys.readouterr().err
-    assert re.search(
-        rf'format_kernels\.py:\d+: `acc` is a product of f32 with input_precision="{precision}", {what}', found
-    )
-    assert 'instead: input_precision="tf32"' in found
-
-
-def test_tf32_that_is_not_read_along_k_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    types = {"a": "fp32[128,32]", "b": "fp32[32,128]", "c": "fp32[128,128]"}
-    given = [word for name, text in types.items() for word in ("--sig", f"{name}=tensordesc<{text}>")]
-    sizes = [word for name, n in (("BM", 128), ("BN", 128), ("BK", 32)) for word in ("--const", f"{name}={n}")]
-    asked = ["emit", "tests/format_kernels.py::across", *given, "--sig", "K=i32", *sizes, "--machine", "b200"]
-    assert main([*asked, "--no-store", "--ir"]) == 2
-    found = capsys.readouterr().err
-    assert re.search(
-        r"format_kernels\.py:\d+: `acc` multiplies as tf32 tiles of f32 of which one is computed, or not", found
-    )
-
-
 def test_a_depth_that_is_no_multiple_of_a_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     types = ["--sig", "a_desc=tensordesc<fp32[128,36]>", "--sig", "b_desc=tensordesc<fp32[128,36]>"]
     given = [TF32.file, "--spec", TF32.spec, "--machine", "b200", "--no-store", "--const", "BLOCK_K=36", *types]

@@ -14,6 +14,7 @@ What follows of the sum is computed transposed, too, up to where it is stored.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from twill.tile.dead_code import compact
@@ -29,7 +30,7 @@ WIDE = ("f16", "bf16")  # element types of operands in registers
 def transpose_computed(program: TileProgram) -> TileProgram:
     """The program with such products of its loops transposed; the same one if there are none, or if something of them
     is used in another way than element by element, reduced along an axis, carried or stored."""
-    exchange = _Exchange(program)
+    exchange = Exchange(program)
     if not exchange.products or not exchange.spreads():
         return program
     body = exchange.block(program.body)
@@ -37,18 +38,23 @@ def transpose_computed(program: TileProgram) -> TileProgram:
 
 
 @dataclass
-class _Exchange:
+class Exchange:
     """products: the products to transpose, by operation. across: values that are made transposed. made: their
-    transposes."""
+    transposes. alike: operations whose results are transposed if an operand is."""
 
     program: TileProgram
     across: set[int] = field(default_factory=set)
     made: dict[int, int] = field(default_factory=dict)
+    alike: Collection[str] = tuple(ELEMENTWISE)
 
     def __post_init__(self) -> None:
         self.write = OpWriter(self.program)
         self.makers = dict(self.write.makers)
-        self.products = {
+        self.products = self.chosen()
+
+    def chosen(self) -> set[int]:
+        """The products to transpose."""
+        return {
             op.id for loop in self.program.body if isinstance(loop, Loop)
             for op in loop.body if isinstance(op, Op) and self.profits(op, loop)
         }  # fmt: skip
@@ -107,15 +113,15 @@ class _Exchange:
                 for carry in item.carried:
                     if self.across & {carry.init, carry.argument, carry.yielded, carry.result}:
                         self.across |= {carry.argument, carry.yielded, carry.result}
-            elif item.id in self.products or (item.kind in ELEMENTWISE and self.across & {*item.operands}):
+            elif item.id in self.products or (item.kind in self.alike and self.across & {*item.operands}):
                 self.across |= {*item.results}
 
     def fits(self, op: Op) -> bool:
         """Whether an operation can take what is made transposed."""
         taken = [position for position, operand in enumerate(op.operands) if operand in self.across]
-        if self.across & {*op.results} and op.id not in self.products and op.kind not in ELEMENTWISE:
+        if self.across & {*op.results} and op.id not in self.products and op.kind not in self.alike:
             return False
-        if not taken or op.kind in ELEMENTWISE:
+        if not taken or op.kind in self.alike:
             return True
         if op.kind == "dot":
             return op.id in self.products and taken == [2]
