@@ -24,7 +24,7 @@ BOTH: dict[str, tuple[str, Change]] = {
     "the slot of a wait": (r"(\w+_ring\.wait\(\w+)\)", r"\1 + 1)"),
     "expected bytes": (r"(\.expect\(.*, )(\d+)\)$", r"\g<1>1\2)"),
     "an arrival is gone": (r"^( +)\w+_ring\.(release|publish)\(.*$", r"\1pass"),
-    "arrivals of a barrier": (r"(ring\(.*, empty=)(\d+)", r"\g<1>1\2"),
+    "arrivals of a barrier": (r"(ring(?:_of_pair)?\(.*, empty=)(\d+)", r"\g<1>1\2"),
     "budgets": (
         r"\[([\d, ]+)\],  # registers of",
         lambda found: f"[{', '.join(str(int(one) - 8) for one in found[1].split(', '))}],  # registers of",
@@ -36,7 +36,7 @@ HOPPER: dict[str, tuple[str, Change]] = {
 BLACKWELL: dict[str, tuple[str, Change]] = {
     "the slot of a commit": (r"(tcgen05_commit\(\w+\.\w+\()(\w+)\)", r"\1\2 + 1)"),
     "a commit is gone": (r"^( +)tcgen05_commit\(.*$", r"\1pass"),
-    "a read is gone": (r"^( +\w+ = ).*\.load\((MMA_(\d+))\)$", r"\1gl.zeros([128, \3], gl.float32, \2)"),
+    "a read is gone": (r"^( +)(\w+) = (.*)\.load\((MMA_\d+)\)$", r"\1\2 = gl.zeros(\3.shape, gl.float32, \4)"),
 }
 """What is edited -> the places that match, in the module or the file beside it, and what stands there then."""
 
