@@ -322,6 +322,10 @@ REFUSED = [
         DataDependentControlFlow, 7, "as for a lock", "in front of the tiles",
     ),
     (
+        ("while n > 3:", "    tl.store(out + n * B + offs, 1.0)", "    n = tl.atomic_add(out, 1.0).to(tl.int32)"),
+        DataDependentControlFlow, 6, "next turn depends on what an atomic operation gives", "of the launch grid",
+    ),
+    (
         ("while n > 0:", "    tl.store(out, n)", "    n = tl.sum(tl.load(out + tl.arange(0, B)).to(tl.int32), 0)"),
         DataDependentControlFlow, 6, "depends on tiles", "for i in range",
     ),

@@ -21,15 +21,15 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from twill.codegen.verify.abstract import control
-from twill.codegen.verify.abstract.actor import Actor, CtaState, RingState, Waiting
-from twill.codegen.verify.abstract.cluster import cluster_of, left
+from twill.codegen.verify.abstract.actor import Actor, CtaState
+from twill.codegen.verify.abstract.cluster import cluster_of
 from twill.codegen.verify.abstract.inputs import REMEMBERED, CheckedLaunch, launches, most_iterations
 from twill.codegen.verify.abstract.instance_assignment import ANY_ORDER, WAYS, Way, assignments
 from twill.codegen.verify.abstract.memory import GlobalTensors
 from twill.codegen.verify.abstract.remembered import Remembered, launch_key
 from twill.codegen.verify.abstract.results import Reference, compare
 from twill.codegen.verify.abstract.rounding import narrowed_for_mmas, run_shaken
+from twill.codegen.verify.abstract.run_ctas import run_ctas
 from twill.codegen.verify.abstract.scheduling import InstanceOrder, LaunchedCta
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract.violation import RULES, Findings, Violation
@@ -42,7 +42,6 @@ from twill.tile.interpret.conflicts import conflicts
 from twill.tile.interpret.partial_sums import Foreseen, Parts
 from twill.tile.interpret.sequential import Order
 from twill.tile.interpret.sequential import run as run_sequentially
-from twill.tile.interpret.together import POLLS
 from twill.tile.order_dependence import depends_on_order
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.precision import INSTEAD, changed_mmas
@@ -103,105 +102,13 @@ def run(
             together += [replace(machine, preempt=preempt) for machine in machines]
             continue
         with np.errstate(all="ignore"):  # infinities are values like others
-            steps += _run_cluster(machines, enough)
+            steps += run_ctas(machines, enough)
     if together:
         with np.errstate(all="ignore"):
-            steps += _run_cluster(together, enough)
+            steps += run_ctas(together, enough)
     for text in tensors.sums.left():
         findings.add("parts", text)
     return Trace(arrays, findings.all(), steps, tensors.sums.came)
-
-
-def _run_cluster(machines: Sequence[CtaState], enough: int) -> int:
-    """All warp groups of all its CTAs until they end or none can go on; the statements that they executed."""
-    machine = machines[0]
-    actors = [Actor(cta, group) for cta in machines for group in cta.program.groups]
-    running = {actor: control.run(actor) for actor in actors}
-    waiting: dict[Actor, Waiting | None] = dict.fromkeys(actors)
-    moving, polls = machine, 0
-    try:
-        while running and len(machine.findings.found) < enough:
-            moved = False
-            for actor, steps in list(running.items()):
-                wait = waiting[actor]
-                ready = wait is None or wait.ready()
-                if not ready and not (polls and wait is not None and wait.polls):
-                    continue
-                moving = actor.machine
-                waiting[actor] = next(steps, None)
-                if waiting[actor] is None:
-                    del running[actor]
-                moved = moved or ready or waiting[actor] is None
-            polls = 0 if moved else polls + 1
-            waits = [wait for wait in waiting.values() if wait is not None]
-            asks = polls <= POLLS and any(wait.polls for wait in waits)  # a loop may wait for memory for so long only
-            if not moved and not asks and not any(wait.ready() for wait in waits):
-                _deadlock(machine, {actor: wait for actor, wait in waiting.items() if wait is not None})
-                break
-        else:
-            if not running:
-                for cta in machines:
-                    _end(cta, [actor for actor in actors if actor.machine is cta])
-                    left(cta, actors)
-    except IndexError as error:
-        machine.findings.add("bounds", f"an access outside of a tensor: {error}", *_where(moving))
-    except (KeyError, ValueError, TypeError, ArithmeticError) as error:
-        text = f"the program could not be run further: {type(error).__name__}: {error}"
-        machine.findings.add("failed", text, *_where(moving))
-    return sum(actor.clock.own.get(("time", actor.group.id), 0) for actor in actors)
-
-
-def _where(machine: CtaState) -> tuple[int, str]:
-    """Line and role of the actor that executes a statement now."""
-    return (machine.current.line, machine.current.role) if machine.current else (0, "")
-
-
-def _deadlock(machine: CtaState, waiting: Mapping[Actor, Waiting]) -> None:
-    parts = [f"{actor.role} at line {wait.line} in {wait.text()}" for actor, wait in waiting.items()]
-    actor, wait = next(iter(waiting.items()))
-    others = [other.role for other in waiting if other is not actor]
-    machine.findings.add("deadlock", "nobody can go on: " + "; ".join(parts), wait.line, actor.role, ", ".join(others))
-
-
-def _end(machine: CtaState, actors: Sequence[Actor]) -> None:
-    """What may not be left over, and what completes by itself."""
-    assignment = machine.assignment
-    if machine.program.instance_ring is not None and assignment.fetches != len(assignment.places):
-        text = (
-            f"{assignment.fetches} fetches of a CTA that has {len(assignment.places)} instances: one after its last "
-            "must find none"
-        )
-        machine.findings.add("walk", f"{text}, so that the counter is 0 at the end of the launch")
-    for actor in actors:
-        actor.leave()
-    for barrier in machine.barriers:
-        for group in barrier.arrived:
-            role = machine.roles[group]
-            machine.findings.add("leftover", f"an arrival of {role} on barrier `{barrier.name}` is left over", 0, role)
-    for ring in machine.rings:
-        for slot, full in enumerate(ring.full):
-            actors[ring.aref.producer - actors[0].group.id].settle(full, ("tma", ring.number, slot))
-            if full.arrived or full.issued:
-                role = machine.roles[ring.aref.producer]
-                text = f"at the end {full.missing()}, in slot {slot}"
-                machine.findings.add("bytes" if full.issued else "leftover", text, 0, role)
-                continue
-            if machine.program.cluster is None:  # in one, the other CTA may give slots back later
-                _balanced(machine, ring, slot)
-
-
-def _balanced(machine: CtaState, ring: RingState, slot: int) -> None:
-    """A slot is given back as often as it was filled: otherwise another program instance would find a tile that is not
-    its own, or a slot that nobody fills again, at whatever sizes the CTA has enough of them. Operands of a pair are
-    filled as often as its first CTA says, its accumulators given back so."""
-    first = machine.first.rings[ring.aref.id] if ring.aref.pair else ring
-    full = (first if ring.aref.transport == "tma" else ring).full[slot]
-    empty = (ring if ring.aref.transport == "tma" else first).empty[slot]
-    empty.complete(None)
-    if full.phase != empty.phase or empty.arrived:
-        role = machine.roles[ring.aref.producer]
-        text = f"at the end slot {slot} of ring `{ring.aref.name}` was filled {full.phase} times and given back "
-        machine.findings.add("leftover", f"{text}{empty.phase} times, and {empty.arrived} arrivals more", 0, role)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any
 
 from twill.tile.affine import Polynomial
@@ -32,29 +32,11 @@ from twill.tile.interpret.elements import (
     window,
 )
 from twill.tile.interpret.partial_sums import PartialSums
+from twill.tile.interpret.tiles import Descriptor, Pointer, constant, cut_off, dot, view
 from twill.tile.interpret.together import ALONE, Alone, run_together
 from twill.tile.order_dependence import depends_on_order, old_values_read
 from twill.tile.program import Access, Loop, Op, TileProgram, TileType
 from twill.tile.vocabulary import ATOMIC, ELECTED, VISIT, combining
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """A tile of addresses in one tensor."""
-
-    tensor: str
-    offsets: Array
-
-
-@dataclass(frozen=True)
-class Descriptor:
-    """A tensor of known shape and strides, seen block by block. origin: of its first element; pad: what is outside."""
-
-    tensor: str
-    origin: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    pad: float = 0.0
 
 
 def run(
@@ -251,7 +233,7 @@ class Instance:
             return self.tile_access(op, op.access, operands)
         match op.kind:
             case "constant":
-                return _constant(kind, repr(attributes["value"]), attributes["value"])
+                return constant(kind, repr(attributes["value"]), attributes["value"])
             case "program_id":
                 return np.int32(self.index[attributes["axis"]])
             case "num_programs":
@@ -265,7 +247,7 @@ class Instance:
             case "range":
                 return np.arange(attributes["start"], attributes["end"], dtype=np.int32)
             case "splat" | "broadcast" | "expand_dims" | "reshape" | "transpose":
-                return _view(op.kind, operands[0], kind, attributes)
+                return view(op.kind, operands[0], kind, attributes)
             case "slice":
                 return np.take(operands[0], attributes["index"], axis=attributes["axis"])
             case "join":
@@ -280,8 +262,8 @@ class Instance:
             case "scan":
                 return scan(operands[0], kind.element, attributes)
             case "dot":
-                read = [*map(_cut, operands[:2])] if op.line in self.cut else operands[:2]
-                return _dot([*read, *operands[2:]], kind.element)
+                read = [*map(cut_off, operands[:2])] if op.line in self.cut else operands[:2]
+                return dot([*read, *operands[2:]], kind.element)
             case "dot_scaled":
                 return block_scales.multiplied(operands, attributes)
             case "add_pointer":
@@ -413,35 +395,3 @@ class _Way(Instance):
             yield from self._visits(loop.body)
             carried = [self.values[carry.yielded] for carry in loop.carried]
         self.values.update(zip((carry.result for carry in loop.carried), carried, strict=True))
-
-
-@lru_cache(maxsize=64)
-def _constant(kind: TileType, spelled: str, value: float) -> Array:
-    """A tile of one value. spelled: the value, of which 0 and -0 or 1 and True are not the same."""
-    tile = rounded(np.full(kind.shape, value), kind.element)
-    tile.flags.writeable = False
-    return tile
-
-
-def _cut(tile: Array) -> Array:
-    """Numbers of f32 as tf32, cut off."""
-    return (np.asarray(tile, np.float32).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
-
-
-def _dot(operands: Sequence[Array], element: str) -> Array:
-    """a·b [+ c]: integers exactly, wrapping round, floats in the type of the sums (f16: in f32, rounded once)."""
-    left, right, *more = operands
-    floats = left.dtype.kind == "f"
-    wide = HELD[element] if floats else np.float64  # exact up to 2^53
-    product = np.matmul(left.astype(wide), right.astype(wide)).astype(wide if floats else np.int64, copy=False)
-    return rounded(product + more[0] if more else product, element)
-
-
-def _view(kind: str, operand: Any, result: TileType, attributes: Mapping[str, Any]) -> Any:
-    if isinstance(operand, Pointer):
-        return Pointer(operand.tensor, _view(kind, operand.offsets, result, attributes))
-    if kind == "transpose":
-        return np.transpose(operand, attributes["order"])
-    if kind in ("splat", "broadcast"):
-        return operand if np.shape(operand) == result.shape else np.broadcast_to(operand, result.shape)
-    return np.reshape(operand, result.shape)

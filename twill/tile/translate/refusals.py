@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NoReturn
 
 from twill.exc import DataDependentControlFlow, NestedLoop, UnsupportedOperation
-from twill.tile.mlir import RawOp, RawValue
+from twill.tile.mlir import RawBlock, RawOp, RawValue
 
 BACKWARD = ("a loop with an exit inside", "`for i in range(n)` with a trip count known before the loop, and masks")
 CONTROL_FLOW = {
@@ -19,6 +20,10 @@ CONTROL_FLOW = {
 LOCK = (
     "a `while` loop that waits for what an atomic operation gives, as for a lock",
     "a loop that does nothing but wait, in front of the tiles, and nothing with tiles in it",
+)
+TAKES = (
+    "a `while` loop with tiles in it whose next turn depends on what an atomic operation gives",
+    "a tile for each program of the launch grid, or `for i in range(n)`",
 )
 
 # MLIR operation -> (Triton's words, hint).
@@ -63,7 +68,9 @@ REDUCTION = "a function of arithmetic and tl.where"
 def refuse(file: str, op: RawOp) -> NoReturn:
     """The error for an operation that has no translation."""
     if op.name in CONTROL_FLOW:
-        what, hint = LOCK if op.name == "scf.while" and _waits(op) else CONTROL_FLOW[op.name]
+        what, hint = CONTROL_FLOW[op.name]
+        if op.name == "scf.while":
+            what, hint = LOCK if _atomic(op.regions[0]) else TAKES if _atomic(op.regions[1]) else (what, hint)
         raise DataDependentControlFlow(f"data-dependent control flow: {what}", file=file, line=op.line, hint=hint)
     if op.name in ("tt.reduce", "tt.scan"):
         word = "reduction" if op.name == "tt.reduce" else "scan"
@@ -82,9 +89,9 @@ def refuse(file: str, op: RawOp) -> NoReturn:
     raise UnsupportedOperation(f"unsupported operation: {what}", file=file, line=op.line, hint=hint)
 
 
-def _waits(loop: RawOp) -> bool:
-    """Whether an operation in front of a loop's condition is atomic."""
-    return any(inner.name.startswith("tt.atomic") for block in loop.regions[0] for inner in block.operations)
+def _atomic(blocks: Sequence[RawBlock]) -> bool:
+    """Whether an operation of a part of a loop is atomic."""
+    return any(inner.name.startswith("tt.atomic") for block in blocks for inner in block.operations)
 
 
 def refuse_choice(file: str, op: RawOp, chosen: RawValue) -> NoReturn:
