@@ -177,6 +177,8 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
         if entry.together > 1 or None in entry.sizes:
             what = "elements that are moved as wider ones" if entry.together > 1 else "tensors without bounds"
             yield 0, f"Gluon's tensor maps know no {what} (`{entry.argument}`)", _CUDA
+        if (axes := len(entry.box)) > 2:
+            yield 0, f"`{entry.argument}` has {axes} axes and its tiles have 2: those of Gluon have as many", _CUDA
     for group in program.groups:
         yield from _of_group(group)
 
