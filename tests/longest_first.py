@@ -44,7 +44,6 @@ LONGEST = (
     "coverage/test_survey.py",
     "codegen/test_rearrangements.py",
     "codegen/targets/test_blackwell_halves.py",
-    "codegen/test_wide_rows.py",
     "trial/test_strict.py",
     "cli/test_serve.py",
     "server/test_openapi.py",
