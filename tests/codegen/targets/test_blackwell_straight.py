@@ -46,6 +46,16 @@ def k(g, x, y, T, D: tl.constexpr, BT: tl.constexpr):
     out = tl.dot(w.to(xv.dtype), xv)
     tl.store(y + (h * T + t)[:, None] * D + d[None, :], out.to(tl.bfloat16), mask=t[:, None] < T)
 """
+SCALED = """
+@triton.jit
+def k(x, w, y, N, scale, BM: tl.constexpr, D: tl.constexpr):
+    m, d = tl.program_id(0) * BM + tl.arange(0, BM), tl.arange(0, D)
+    left = (tl.load(x + m[:, None] * D + d[None, :]) * scale).to(tl.bfloat16)
+    acc = tl.zeros((BM, D), tl.float32)
+    for i in range(N):
+        acc = tl.dot(left, tl.load(w + (i * D + d)[:, None] * D + d[None, :]), acc)
+    tl.store(y + m[:, None] * D + d[None, :], acc.to(tl.bfloat16))
+"""
 
 
 def emitted(path: str, sig: str, const: str, machine: str = "b200") -> Emission:
@@ -72,6 +82,15 @@ def test_products_of_a_chunk_are_multiplied_without_a_loop_around_them(kernel_fi
     """Decayed scores within a chunk of a sequence: the second product's left operand is what threads make of the
     first one's result."""
     checked(emitted(kernel_file(CHUNK), "g=*fp32:16 x=*bf16:16 y=*bf16:16 T=i32", "D=64 BT=64"))
+
+
+def test_a_tile_that_is_computed_in_front_of_a_loop_for_its_products_alone_is_made_by_threads(
+    kernel_file: Callable[..., str],
+) -> None:
+    """Queries are scaled once; nobody but the thread that issues products reads what comes of it."""
+    made = emitted(kernel_file(SCALED), "x=*bf16:16 w=*bf16:16 y=*bf16:16 N=i32 scale=fp32", "BM=128 D=64")
+    assert not any(group.fragments for group in made.program.groups if group.issuer)
+    checked(made)
 
 
 def test_targets_that_multiply_into_registers_keep_such_products_as_they_are(kernel_file: Callable[..., str]) -> None:

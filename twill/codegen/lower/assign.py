@@ -203,7 +203,8 @@ def straight_groups(plan: LoweringPlan, task: Task) -> tuple[int, ...]:
         return tuple(sorted(registers | begun_with(plan, task)))
     readers = [r for r in plan.readers(task.place) if r.place != task.place]
     needed = {g for reader in readers for g in reader.groups} | begun_with(plan, task)
-    return tuple(sorted(needed)) or (plan.home_group(task.block),)
+    computing = {g for g in needed if not plan.groups[g].issuer}  # one thread holds no tile that it is to multiply
+    return tuple(sorted(computing)) or (plan.home_group(task.block),)
 
 
 def begun_with(plan: LoweringPlan, task: Task) -> set[int]:
