@@ -16,6 +16,11 @@ BARRIER_BYTES = 16  # bytes of the two mbarriers of a slot
 WIDEST = 8  # bytes of the widest element of a tensor map
 
 
+def alignment(swizzle: int) -> int:
+    """Of a buffer, in bytes. swizzle: as a buffer has it."""
+    return 8 * swizzle if swizzle else PANEL  # of the TMA, which is asked for vectors, too
+
+
 def element_bytes(element: str) -> int:
     """Bytes of one element in memory (an i1 takes one)."""
     return max(8, BITS[element]) // 8
@@ -54,7 +59,7 @@ class SharedMemoryPlan:
             row = shape[1] * element_bytes(element)
             swizzle = next((s for s in (128, 64, 32) if row % s == 0), 0)
             panel = swizzle or row
-        align = 8 * swizzle if swizzle else 128
+        align = alignment(swizzle)
         stride = -(-size // align) * align
         made = Buffer(len(self.buffers), name, shape, element, swizzle, panel, slots, stride, -1)
         self.buffers.append(made)
@@ -135,7 +140,7 @@ class SharedMemoryPlan:
         offsets: dict[int, int] = {}
         end = 0
         for b in sorted((b for b in self.buffers if not b.tensor), key=lambda b: (-b.swizzle, b.id)):
-            align = 8 * b.swizzle if b.swizzle else 128
+            align = alignment(b.swizzle)
             offsets[b.id] = -(-end // align) * align
             end = offsets[b.id] + b.bytes * b.slots
         return offsets, -(-end // 16) * 16

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from twill.codegen.lower.memory import BARRIER_BYTES, SharedMemoryPlan
+from twill.codegen.lower.memory import BARRIER_BYTES, SharedMemoryPlan, alignment
 from twill.codegen.passes.dynamic_scheduler import arrivals
 from twill.codegen.passes.uses import BodyUse, uses_of_buffers
 from twill.codegen.warp.choices import Choices
@@ -85,7 +85,7 @@ def laid(program: WarpProgram, uses: Mapping[int, BodyUse], order: Callable[[Buf
     offsets: dict[int, int] = {}
     shared = [b for b in program.buffers if not b.tensor]
     for buffer in sorted(shared, key=lambda b: (b.name == NOTHING, order(b), -b.slots * b.bytes, b.id)):
-        align = 8 * buffer.swizzle if buffer.swizzle else 128
+        align = alignment(buffer.swizzle)
         taken = sorted(
             (offsets[other.id], offsets[other.id] + other.slots * other.bytes)
             for other in shared

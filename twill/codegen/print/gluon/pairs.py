@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from twill.codegen.passes.cluster import FIRST, TOGETHER
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, NumPrograms, ProgramId, add, less, subtract
-from twill.codegen.warp.layout import Accumulator, Along
+from twill.codegen.warp.layout import THREADS, Accumulator, Along
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (
     PRESENT,
@@ -51,7 +51,7 @@ from twill.codegen.warp.program import (
 )
 
 CTAS = 2
-ROWS_OF_CTA = 128
+ROWS_OF_CTA = THREADS  # of a result: lanes of tensor memory, one for each thread of a warp group
 BOTH, WORKED = "both", "worked_on"  # scalars: whether instances are one pair; whether it is the turn of one of them
 TOLD = (PRESENT, WORKED)  # scalars of a pair that a role may ask for beside its grid indices
 GIVEN_BACK = "given back"  # the name of the loop that waits until all slots of rings are
