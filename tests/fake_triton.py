@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
+from triton.compiler import CompiledKernel
 from triton.runtime.driver import driver
 
 
@@ -60,5 +61,12 @@ def installed() -> Iterator[FakeTriton]:
         yield fake
     finally:
         if fake.loaded:
-            gc.collect()  # kernels unload through it
+            forget_modules()
         driver.set_active(before)
+
+
+def forget_modules() -> None:
+    """Kernels have nothing to unload, whenever they are collected: there may be no driver then."""
+    for one in gc.get_objects():
+        if isinstance(one, CompiledKernel):
+            one.module = None
