@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from twill.schedule.document import Schedule
     from twill.solve.pipeline import SolveOptions
     from twill.store.layered import LayeredStore
+    from twill.tile.program import TileProgram
 
 DEFAULT_MACHINE = "h100"
 UNPROVEN = ("BudgetExhausted", "TimeLimit")  # a service's job that proves nothing of the kernel
@@ -147,6 +148,20 @@ def annotated(arguments: Namespace) -> bool:
 
 
 @dataclass(frozen=True)
+class SolvedKernel:
+    """A kernel whose schedules are asked for."""
+
+    program: TileProgram
+    graph: DependenceGraph
+
+    def on(self, machine: Machine) -> DependenceGraph:
+        """The graph that is solved for a machine."""
+        from twill.codegen.targets.programs import graph_on
+
+        return graph_on(self.program, self.graph, machine)
+
+
+@dataclass(frozen=True)
 class CiRun:
     """The solves of one run. base: what files are named relative to."""
 
@@ -161,7 +176,7 @@ class CiRun:
         from twill.ci.lock_diff import Left, MissingSchedule
         from twill.exc import TwillError
 
-        graphs: dict[WantedSchedule, DependenceGraph] = {}
+        kernels: dict[WantedSchedule, SolvedKernel] = {}
         found: dict[Name, Found | MissingSchedule | Left] = {}
         for one in wanted:
             left = {name: self.excluded(one, name) for name in self.machines}
@@ -171,15 +186,16 @@ class CiRun:
                 continue
             begun = time.perf_counter()
             try:
-                graphs[one] = self.graph(one)
+                kernels[one] = self.read(one)
             except TwillError as error:
                 problem = MissingSchedule(error.message + hinted(error), error.line, time.perf_counter() - begun)
                 found |= {names[name]: problem for name, reason in left.items() if not reason}
-        self.announce(graphs)
-        for one, graph in graphs.items():
+        self.announce(kernels)
+        for one, kernel in kernels.items():
             for machine in self.machines.values():
                 if self.excluded(one, machine.name):
                     continue
+                graph = kernel.on(machine)
                 self.progress(f"{one.path} {graph.kernel}[{graph.spec}] on {machine.name}")
                 found[self.file(one), graph.kernel, graph.spec, machine.name] = self.result(one, graph, machine)
         return found
@@ -188,13 +204,13 @@ class CiRun:
         """Why the lock file leaves a specialization out on a machine; "" if it does not."""
         return self.lock.why_excluded(self.file(one), one.spec, machine) if self.lock else ""
 
-    def graph(self, one: WantedSchedule) -> DependenceGraph:
-        """The dependence graph of a specialization."""
+    def read(self, one: WantedSchedule) -> SolvedKernel:
+        """A specialization, read."""
         from twill.graph.extract import extract
 
-        return extract(one.target, spec=one.spec)[1]
+        return SolvedKernel(*extract(one.target, spec=one.spec))
 
-    def announce(self, graphs: dict[WantedSchedule, DependenceGraph]) -> None:
+    def announce(self, kernels: dict[WantedSchedule, SolvedKernel]) -> None:
         """Submit everything that nobody has to the service at once, so that it can solve several at a time."""
         from twill.exc import TwillError
         from twill.schedule.key import schedule_key
@@ -202,11 +218,12 @@ class CiRun:
         if self.store is None or self.store.http is None:
             return
         options = self.options()
-        for one, graph in graphs.items():
+        for one, kernel in kernels.items():
             for machine in self.machines.values():
                 self.store.know(machine)
                 if self.excluded(one, machine.name):
                     continue
+                graph = kernel.on(machine)
                 if self.store.get(schedule_key(graph, machine.digest(), options.asked)) is None:
                     try:
                         self.store.http.client.submit(graph, machine, store_lookup.request_of(options))

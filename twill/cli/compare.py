@@ -22,7 +22,7 @@ def compare(arguments: Namespace) -> int:
     from twill.solve.comparison import compare as compare_strategies
 
     machine = load_machine(arguments.machine)
-    comparison = compare_strategies(graph_of(arguments), machine, options_of(arguments), watch)
+    comparison = compare_strategies(graph_of(arguments, machine), machine, options_of(arguments), watch)
     if arguments.json:
         print(comparison.canonical())
     else:

@@ -72,7 +72,7 @@ def emit(arguments: Namespace) -> int:
 
         return emit_as_gluon(kernel, machine, arguments)
     if arguments.dump_after is not None or (arguments.out is None and not arguments.execute):
-        sys.stdout.write(lowered(kernel, machine, arguments))
+        sys.stdout.write(lowered(kernel.on(machine), machine, arguments))
         return codes.SOLVED
     attempts: list[Attempt] = []
     try:

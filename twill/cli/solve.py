@@ -39,7 +39,7 @@ def solve(arguments: Namespace) -> int:
         return solve_top(machine, outputs, arguments)
     try:
         with store_lookup.opened(arguments) as store:
-            program, graph = kernel_of(arguments)
+            program, graph = kernel_of(arguments, machine)
             options = options_of(arguments)
             schedule = store_lookup.answer(store, graph, machine, options, store_lookup.say)
             if schedule is None:
@@ -63,7 +63,7 @@ def solve_top(machine: Machine, outputs: Outputs, arguments: Namespace) -> int:
     from twill.solve import pipeline
 
     with live_progress() as notify:
-        top = pipeline.solve_top(graph_of(arguments), machine, arguments.top, options_of(arguments), notify)
+        top = pipeline.solve_top(graph_of(arguments, machine), machine, arguments.top, options_of(arguments), notify)
     for number, schedule in enumerate(top.schedules, 1):
         outputs.numbered(number).write(schedule)
         if arguments.json:
@@ -95,7 +95,7 @@ def explain(arguments: Namespace) -> int:
     from twill.machine.file import load_machine
 
     machine = load_machine(arguments.machine)
-    graph = graph_of(arguments)
+    graph = graph_of(arguments, machine)
     from twill.solve.explain import ExplainLimits
     from twill.solve.explain import explain as explain_kernel
 
@@ -104,13 +104,14 @@ def explain(arguments: Namespace) -> int:
     return codes.SOLVED
 
 
-def graph_of(arguments: Namespace) -> DependenceGraph:
-    """The dependence graph of the kernel that the arguments name."""
-    return kernel_of(arguments)[1]
+def graph_of(arguments: Namespace, machine: Machine | None = None) -> DependenceGraph:
+    """The dependence graph of the kernel that the arguments name, as a machine takes it (None: as any may)."""
+    return kernel_of(arguments, machine)[1]
 
 
-def kernel_of(arguments: Namespace) -> tuple[TileProgram, DependenceGraph]:
-    """The tile program and the dependence graph of the kernel that the arguments name."""
+def kernel_of(arguments: Namespace, machine: Machine | None = None) -> tuple[TileProgram, DependenceGraph]:
+    """Its tile program, too."""
+    from twill.codegen.targets.programs import graph_on, program_on
     from twill.graph.extract import extract as extract_kernel
     from twill.tile.rewrite.pipeline import Allowed
 
@@ -120,7 +121,9 @@ def kernel_of(arguments: Namespace) -> tuple[TileProgram, DependenceGraph]:
     )
     say_promises(program)
     say_unemittable(program)
-    return program, graph
+    if machine is None:
+        return program, graph
+    return program_on(program, machine), graph_on(program, graph, machine)
 
 
 def say_unemittable(program: TileProgram) -> None:

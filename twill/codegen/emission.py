@@ -28,6 +28,7 @@ from twill.codegen.room import (
     solve_with_room,
 )
 from twill.codegen.targets.base import target_of
+from twill.codegen.targets.programs import program_on
 from twill.graph.build import Wired, wire
 from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph
@@ -44,9 +45,6 @@ from twill.tile.odd_sizes import tile_program
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.conditional_rescale import RescaleReport, rescaling
 from twill.tile.rewrite.pipeline import EVERYTHING, EXTRACTED, Allowed, in_parts, rewrite
-from twill.tile.rewrite.separate_sums import separate_sums
-from twill.tile.rewrite.short_products import transpose_short
-from twill.tile.rewrite.straight_products import put_products_in_loops
 from twill.tile.translate.translate import from_mlir
 
 ATTEMPTS = 4  # schedules of one kernel, the first included
@@ -85,12 +83,8 @@ class Extracted:
         return RescaleReport(before) if after is before else rescaling(before)
 
     def on(self, machine: Machine) -> Extracted:
-        """The kernel as the machine's target takes it: where results are in tensor memory, with every product in a
-        loop, none that adds to what threads have, and as few as possible of too few rows. Raises NoTarget."""
-        target = target_of(machine)
-        if not target.has_tensor_memory:
-            return self
-        made = put_products_in_loops(transpose_short(separate_sums(self.program), target.has_rows))
+        """The kernel as the machine's target takes it (`twill.codegen.targets.programs`)."""
+        made = program_on(self.program, machine)
         return self if made is self.program else replace(self, wired=wire(made))
 
     def as_written(self) -> Extracted | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from twill.cli import main
 from twill.codegen.emission import emit_scheduled, extract
 from twill.codegen.emit import Emission
 from twill.codegen.warp.program import Pipeline, TensorMultiply
@@ -46,6 +48,7 @@ def k(g, x, y, T, D: tl.constexpr, BT: tl.constexpr):
     out = tl.dot(w.to(xv.dtype), xv)
     tl.store(y + (h * T + t)[:, None] * D + d[None, :], out.to(tl.bfloat16), mask=t[:, None] < T)
 """
+CHUNK_TYPES = ("g=*fp32:16", "x=*bf16:16", "y=*bf16:16", "T=i32")
 SCALED = """
 @triton.jit
 def k(x, w, y, N, scale, BM: tl.constexpr, D: tl.constexpr):
@@ -81,7 +84,7 @@ def test_a_product_of_a_loops_result_and_a_tile_is_multiplied_behind_the_loop(
 def test_products_of_a_chunk_are_multiplied_without_a_loop_around_them(kernel_file: Callable[..., str]) -> None:
     """Decayed scores within a chunk of a sequence: the second product's left operand is what threads make of the
     first one's result."""
-    checked(emitted(kernel_file(CHUNK), "g=*fp32:16 x=*bf16:16 y=*bf16:16 T=i32", "D=64 BT=64"))
+    checked(emitted(kernel_file(CHUNK), " ".join(CHUNK_TYPES), "D=64 BT=64"))
 
 
 def test_a_tile_that_is_computed_in_front_of_a_loop_for_its_products_alone_is_made_by_threads(
@@ -93,9 +96,19 @@ def test_a_tile_that_is_computed_in_front_of_a_loop_for_its_products_alone_is_ma
     checked(made)
 
 
+def test_what_the_command_line_solves_for_a_machine_is_what_it_emits(
+    kernel_file: Callable[..., str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, out = kernel_file(CHUNK), tmp_path / "out"
+    words = [f"{path}::k", "--machine", "b200", "--no-store"]
+    words += [word for one in CHUNK_TYPES for word in ("--sig", one)] + ["--const", "D=64", "--const", "BT=64"]
+    assert main(["solve", *words, "--strategy", "heuristic", "--out", str(out)]) == 0
+    assert "not emitted" not in capsys.readouterr().err
+    assert main(["emit", *words, "--schedule", str(out / "schedule.json"), "--ir"]) == 0
+
+
 def test_targets_that_multiply_into_registers_keep_such_products_as_they_are(kernel_file: Callable[..., str]) -> None:
-    kernel = extract(f"{kernel_file(CHUNK)}::k", sig=["g=*fp32:16", "x=*bf16:16", "y=*bf16:16", "T=i32"],
-                     const=["D=64", "BT=64"])  # fmt: skip
+    kernel = extract(f"{kernel_file(CHUNK)}::k", sig=CHUNK_TYPES, const=["D=64", "BT=64"])
     assert kernel.on(load_machine("h100")) is kernel
     inside = kernel.on(load_machine("b200")).program
     assert sum(isinstance(item, Loop) for item in inside.body) == 2

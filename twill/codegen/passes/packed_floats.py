@@ -18,9 +18,8 @@ from itertools import groupby
 
 from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.layout import elements_of
-from twill.codegen.warp.program import PAIRS, Compute, Fragment, Reduce, Reg, Stmt, WarpProgram, with_blocks
+from twill.codegen.warp.program import PAIRED, PAIRS, Compute, Fragment, Reduce, Reg, Stmt, WarpProgram, with_blocks
 
-KINDS = ("add", "sub", "mul", "fma")
 SHORT = ("neg", "abs", "max", "min", "clamp", "select", "compare", "and", "or", "cast", "exp2")  # few instructions
 LEAST = 16  # registers of a result, or of what is summed up
 
@@ -28,7 +27,7 @@ LEAST = 16  # registers of a result, or of what is summed up
 def is_packed(stmt: Compute, fragments: Mapping[int, Fragment]) -> bool:
     """Whether one instruction computes it for two registers. fragments: of its warp group."""
     operands = (fragments[o.fragment].element if isinstance(o, Reg) else o.element for o in stmt.operands)
-    return stmt.kind in KINDS and {fragments[stmt.result].element, *operands} == {"f32"}
+    return stmt.kind in PAIRED and {fragments[stmt.result].element, *operands} == {"f32"}
 
 
 def with_pairs(body: Iterable[Stmt], fragments: Mapping[int, Fragment]) -> tuple[Stmt, ...]:

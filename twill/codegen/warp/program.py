@@ -141,6 +141,7 @@ from twill.codegen.warp.statements import (
     INSTANCES,
     LAST_PART,
     NORMAL,
+    PAIRED,
     PAIRS,
     POLYNOMIAL,
     SUBNORMAL,
@@ -189,11 +190,11 @@ from twill.codegen.warp.tensor_statements import (
 from twill.tile.program import TileProgram
 
 __all__ = [
-    "ANSWER_BYTES", "Acquire", "Advance", "Aref", "Arrive", "Atomic", "Attributes", "Buffer", "BulkCommit", "BulkWait",
-    "Cluster", "Commit", "Compute", "Consumed", "Copy", "CopyScales", "CountReuse", "Cursor", "DIGITS", "Define",
-    "Elect", "Evenly", "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE", "INSTANCES",
-    "INSTANCE_RING", "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal",
-    "LoadShared", "MakeMap", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand",
+    "ANSWER_BYTES", "Acquire", "Advance", "Aref", "Arrive", "Atomic", "Attributes", "Buffer", "BulkCommit",
+    "BulkWait", "Cluster", "Commit", "Compute", "Consumed", "Copy", "CopyScales", "CountReuse", "Cursor", "DIGITS",
+    "Define", "Elect", "Evenly", "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE",
+    "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal",
+    "LoadShared", "MakeMap", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PAIRED",
     "PAIRS", "PLACE", "POLYNOMIAL", "PRESENT", "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RANK",
     "RECALLED", "RECEIVED", "Range", "Rearrange", "Recall", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL",
     "ScalarLoop", "Scan", "SchedulingStmt", "SetProgramId", "Settle", "ShowMaps", "Skip", "SlotRef", "Stmt",

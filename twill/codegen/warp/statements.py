@@ -15,6 +15,7 @@ NORMAL = "normal"  # an attribute of a division: the divisor is positive and no 
 SUBNORMAL = "subnormal"  # of an "exp" or "exp2", whether results below 2^-126 are kept; 0 says that the kernel has them
 POLYNOMIAL = "polynomial"  # of an "exp" or "exp2": how many of each 16 registers are made by one
 PAIRS = "pairs"  # of a computation or an "add" along registers: for two neighbouring registers at a time
+PAIRED = ("add", "sub", "mul", "fma")  # kinds of computations that one instruction does for two f32
 WARP_VOTE = "vote"  # of a multiplication: see Compute
 LAST_PART = "last_part"  # a scalar that SumParts defines
 DIGITS, FACTOR = "digits", "factor"  # of an "erfc": bits of its results' significands; what it is multiplied by, > 0

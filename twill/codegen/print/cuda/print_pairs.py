@@ -6,9 +6,7 @@ from collections.abc import Callable, Sequence
 
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.warp.layout import elements_of
-from twill.codegen.warp.program import Compute, Operand
-
-KINDS = ("add", "sub", "mul", "fma")
+from twill.codegen.warp.program import PAIRED, Compute, Operand
 
 
 def paired(kind: str, operands: Sequence[str], ctx: PrintContext) -> str:
@@ -25,7 +23,7 @@ def print_pairs(
     simple. value: of the result's register, in C, where one instruction computes one; elements: of the operands."""
     fragment, name = ctx.fragment(stmt.result), ctx.fragments[stmt.result]
     with ctx.out.elementwise(f"i32 i = 0; i < {elements_of(fragment.layout)}; i += 2", fragment.layout):
-        if stmt.kind in KINDS and {fragment.element, *elements} == {"f32"}:
+        if stmt.kind in PAIRED and {fragment.element, *elements} == {"f32"}:
             both = [[ctx.operand(operand, fragment.layout, i) for i in ("i", "(i + 1)")] for operand in operands]
             pairs = [f"pair_of({', '.join(texts)})" for texts in both]
             ctx.out.line(f"parts_of({name}[i], {name}[i + 1], {paired(stmt.kind, pairs, ctx)});")

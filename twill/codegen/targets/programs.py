@@ -1,0 +1,31 @@
+"""A tile program as the target of a machine takes it: what is solved for that machine, and what is lowered."""
+
+from __future__ import annotations
+
+from twill import exc
+from twill.codegen.targets.base import target_of
+from twill.graph.build import dependence_graph
+from twill.graph.dependence import DependenceGraph
+from twill.machine.description import Machine
+from twill.tile.program import TileProgram
+from twill.tile.rewrite.separate_sums import separate_sums
+from twill.tile.rewrite.short_products import transpose_short
+from twill.tile.rewrite.straight_products import put_products_in_loops
+
+
+def program_on(program: TileProgram, machine: Machine) -> TileProgram:
+    """Where results are in tensor memory, with every product in a loop, none that adds to what threads have, and as few
+    as possible of too few rows; the program itself where nothing changes, or if no code is made for the machine."""
+    try:
+        target = target_of(machine)
+    except exc.NoTarget:
+        return program
+    if not target.has_tensor_memory:
+        return program
+    return put_products_in_loops(transpose_short(separate_sums(program), target.has_rows))
+
+
+def graph_on(program: TileProgram, graph: DependenceGraph, machine: Machine) -> DependenceGraph:
+    """The dependence graph of that. graph: of the program as it is."""
+    made = program_on(program, machine)
+    return graph if made is program else dependence_graph(made)
