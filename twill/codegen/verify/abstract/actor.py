@@ -128,10 +128,8 @@ class Actor:
             machine.scalars, machine.grid, (0, 0, 0), self._element, names, machine.cta.says(), machine.tensors.tensors
         )
         self.line = 0
-        self.looked, self.seen = (
-            False,
-            -1,
-        )  # at memory since the last turn of a loop began, when it had changed so often
+        self.looked = False  # at memory, since the last turn of a loop began
+        self.seen = -1  # how often memory had changed then
         self.maps: dict[int, TensorMapSpec] = {}  # that the group has made, as they are now
         self.unseen: dict[int, TensorMapSpec] = {}  # that it has made, and not shown
         self.through: dict[int, list[list[tuple[Event, int, int]]]] = {}  # of each making, copies: (event, phase, line)
