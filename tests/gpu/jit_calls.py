@@ -63,7 +63,7 @@ def gemm(m: int = 512, n: int = 384, k: int = 256, device: str = "cuda", seed: i
     """C = A B with descriptors, a grid that is a function, constants by name."""
     a, b = tensor(m, k, device=device, seed=seed), tensor(k, n, device=device, seed=seed + 1)
     c = torch.zeros(m, n, dtype=torch.bfloat16, device=device)
-    sizes = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP_M": 8, **constants}
+    sizes = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "GROUP_M": 8, "num_warps": 8, "num_stages": 3, **constants}
     blocks = [[sizes["BLOCK_M"], sizes["BLOCK_K"]], [sizes["BLOCK_K"], sizes["BLOCK_N"]]]
     blocks.append([sizes["BLOCK_M"], sizes["BLOCK_N"]])
     descriptors = [TensorDescriptor.from_tensor(t, block) for t, block in zip((a, b, c), blocks, strict=True)]
@@ -72,7 +72,7 @@ def gemm(m: int = 512, n: int = 384, k: int = 256, device: str = "cuda", seed: i
         return (cdiv(given["M"], given["BLOCK_M"]) * cdiv(given["N"], given["BLOCK_N"]),)
 
     def launch(fast: Any) -> Any:
-        return fast[grid](*descriptors, m, n, k, **sizes, num_warps=8, num_stages=3)
+        return fast[grid](*descriptors, m, n, k, **sizes)
 
     return Call("gemm", f"{m} x {n} x {k}", launch, c, (a, b), lambda: a.float() @ b.float())
 
@@ -90,18 +90,22 @@ def gemm_pointers(m: int = 512, n: int = 384, k: int = 256, device: str = "cuda"
     return Call("gemm_pointers", f"{m} x {n} x {k}", launch, c, (a, b), lambda: a.float() @ b.float())
 
 
-def attention(heads: int = 4, length: int = 512, causal: bool = False, device: str = "cuda", seed: int = 0) -> Call:
+def attention(
+    heads: int = 4, length: int = 512, causal: bool = False, device: str = "cuda", seed: int = 0, **constants: int
+) -> Call:
     """Attention of one batch, head dimension 128."""
+    sizes = {"BLOCK_M": 128, "BLOCK_N": 128, "num_warps": 8, **constants}
+    rows, columns = [sizes["BLOCK_M"], 128], [sizes["BLOCK_N"], 128]
     q, k, v = (tensor(heads * length, 128, device=device, seed=seed + i) for i in range(3))
     o = torch.zeros_like(q)
     lse = torch.zeros(heads * length, dtype=torch.float32, device=device)
-    descriptors = [TensorDescriptor.from_tensor(t, [128, 128]) for t in (q, k, v, o)]
+    tiles = zip((q, k, v, o), (rows, columns, columns, rows), strict=True)
+    descriptors = [TensorDescriptor.from_tensor(t, block) for t, block in tiles]
     scale = 1 / math.sqrt(128)
 
     def launch(fast: Any) -> Any:
-        return fast[(length // 128, heads)](
-            *descriptors, lse, scale, length, HEAD_DIM=128, BLOCK_M=128, BLOCK_N=128, CAUSAL=causal, num_warps=8
-        )
+        grid = (length // sizes["BLOCK_M"], heads)
+        return fast[grid](*descriptors, lse, scale, length, HEAD_DIM=128, CAUSAL=causal, **sizes)
 
     def wanted() -> torch.Tensor:
         queries, keys, values = (t.float().view(heads, length, 128) for t in (q, k, v))
@@ -111,6 +115,65 @@ def attention(heads: int = 4, length: int = 512, causal: bool = False, device: s
         return (scores.softmax(-1) @ values).view(heads * length, 128)
 
     return Call("attention", f"{heads} x {length}{' causal' if causal else ''}", launch, o, (q, k, v), wanted)
+
+
+def gemm_bias_gelu(
+    m: int = 512, n: int = 384, k: int = 256, device: str = "cuda", seed: int = 0, **constants: int
+) -> Call:
+    """C = GELU(A B + bias)."""
+    a, b = tensor(m, k, device=device, seed=seed), tensor(k, n, device=device, seed=seed + 1)
+    bias = tensor(n, device=device, seed=seed + 2)
+    c = torch.zeros(m, n, dtype=torch.bfloat16, device=device)
+    sizes = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8, "num_stages": 3, **constants}
+    tall, wide, deep = sizes["BLOCK_M"], sizes["BLOCK_N"], sizes["BLOCK_K"]
+    tiles = zip((a, b, c), ([tall, deep], [deep, wide], [tall, wide]), strict=True)
+    descriptors = [TensorDescriptor.from_tensor(t, block) for t, block in tiles]
+
+    def launch(fast: Any) -> Any:
+        return fast[(cdiv(m, tall), cdiv(n, wide))](*descriptors, bias, m, n, k, **sizes)
+
+    def wanted() -> torch.Tensor:
+        return torch.nn.functional.gelu(a.float() @ b.float() + bias.float())
+
+    return Call("gemm_bias_gelu", f"{m} x {n} x {k}", launch, c, (a, b, bias), wanted)
+
+
+def dual_gemm(m: int = 512, n: int = 384, k: int = 256, device: str = "cuda", seed: int = 0, **constants: int) -> Call:
+    """Y = silu(X W_gate) * (X W_up)."""
+    x, gate, up = (tensor(*shape, device=device, seed=seed + i) for i, shape in enumerate(((m, k), (k, n), (k, n))))
+    y = torch.zeros(m, n, dtype=torch.bfloat16, device=device)
+    sizes = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8, "num_stages": 3, **constants}
+    tall, wide, deep = sizes["BLOCK_M"], sizes["BLOCK_N"], sizes["BLOCK_K"]
+    tiles = zip((x, gate, up, y), ([tall, deep], [deep, wide], [deep, wide], [tall, wide]), strict=True)
+    descriptors = [TensorDescriptor.from_tensor(t, block) for t, block in tiles]
+
+    def launch(fast: Any) -> Any:
+        return fast[(cdiv(m, tall), cdiv(n, wide))](*descriptors, k, **sizes)
+
+    def wanted() -> torch.Tensor:
+        return torch.nn.functional.silu(x.float() @ gate.float()) * (x.float() @ up.float())
+
+    return Call("dual_gemm", f"{m} x {n} x {k}", launch, y, (x, gate, up), wanted)
+
+
+def linear_attention(heads: int = 4, length: int = 512, device: str = "cuda", seed: int = 0, **constants: int) -> Call:
+    """Causal linear attention of heads of 128 x 128, in chunks of 64 rows."""
+    q, k, v = (tensor(heads * length, 128, device=device, seed=seed + i) for i in range(3))
+    o = torch.zeros_like(q)
+    sizes = {"BLOCK_V": 64, "CHUNK": 64, "num_warps": 4, "num_stages": 3, **constants}
+    whole, part = [sizes["CHUNK"], 128], [sizes["CHUNK"], sizes["BLOCK_V"]]
+    tiles = zip((q, k, v, o), (whole, whole, part, part), strict=True)
+    descriptors = [TensorDescriptor.from_tensor(t, block) for t, block in tiles]
+    scale = 1 / math.sqrt(128)
+
+    def launch(fast: Any) -> Any:
+        return fast[(128 // sizes["BLOCK_V"], heads)](*descriptors, length, scale, HEAD_K=128, **sizes)
+
+    def wanted() -> torch.Tensor:
+        of_heads = zip(*(t.float().view(heads, length, 128) for t in (q, k, v)), strict=True)
+        return torch.cat([(queries @ keys.T).tril() @ values * scale for queries, keys, values in of_heads])
+
+    return Call("linear_attention", f"{heads} x {length}", launch, o, (q, k, v), wanted)
 
 
 def calls(device: str = "cuda") -> list[Call]:
