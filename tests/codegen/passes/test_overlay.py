@@ -15,7 +15,7 @@ from twill.codegen.lower.candidates import CandidateRefusal, candidates
 from twill.codegen.lower.streams import streams
 from twill.codegen.passes.overlay import NOTE
 from twill.codegen.passes.pipeline import run_passes
-from twill.codegen.verify.abstract.overlays import overlapping
+from twill.codegen.verify.abstract.overlays import overlapping, touches
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import Acquire, Advance, Get, WarpProgram
 from twill.machine.file import load_machine
@@ -127,3 +127,40 @@ def test_loops_whose_rings_fit_beside_one_another_keep_their_own(kernel_file: Ca
     program = overlaid(kernel_file, "h100", "B=64", "S=64", "T=64", "SUMS=False")
     assert not list(overlapping(program.buffers))
     assert not any(aref.name.startswith("handoff") for aref in program.arefs)
+
+
+TWO_PRODUCTS = """
+@triton.jit
+def k(a, b, c, x, y, n, N: tl.constexpr):
+    r, o, t = tl.arange(0, 64), tl.arange(0, N), tl.arange(0, 64)
+    i = tl.program_id(0)
+    left = tl.zeros((64, N), tl.float32)
+    right = tl.zeros((64, N), tl.float32)
+    for j in range(n):
+        v = tl.load(a + (i * 64 + r)[:, None] * (n * 64) + (j * 64 + t)[None, :])
+        left = tl.dot(v, tl.load(b + (i * n * 64 + j * 64 + t)[:, None] * N + o[None, :]), left)
+        right = tl.dot(v, tl.load(c + (i * n * 64 + j * 64 + t)[:, None] * N + o[None, :]), right)
+    tl.store(x + (i * 64 + r)[:, None] * N + o[None, :], left.to(tl.bfloat16))
+    tl.store(y + (i * 64 + r)[:, None] * N + o[None, :], right.to(tl.bfloat16))
+"""
+
+
+def test_buffers_of_which_no_warp_group_has_both_lie_over_one_another(kernel_file: Callable[..., str]) -> None:
+    """What one group multiplies, and what the other one stores from: each has a product of its own."""
+    machine = load_machine("h100")
+    sig = [f"{name}=*bf16:16" for name in "abcxy"]
+    kernel = extract(f"{kernel_file(TWO_PRODUCTS)}::k", sig=[*sig, "n=i32:16"], const=["N=256"])
+    schedule = solve(kernel.graph, machine, SolveOptions(strategy="heuristic", fuse=False))
+    (first, *_) = candidates(kernel.program, schedule, machine)
+    made = streams(kernel.wired, schedule, machine, first, "chosen", 1)
+    assert not isinstance(made, CandidateRefusal)
+    whole = run_passes(made.program, made.choices)
+    program = run_passes(made.program, replace(made.choices, capacity=whole.shared - 8192, overlay=True))
+    touched = [
+        [any(number in touches(program, group, stmt) for stmt in group.stmts) for group in program.groups]
+        for number in next((one.id, other.id) for one, other in overlapping(program.buffers) if other.name[-1] == "1")
+    ]
+    assert not any(one and other for one, other in zip(*touched, strict=True))
+    assert verify(program) == ()
+    waits = [wrong for name, wrong in faults(program) if name in ("Acquire", "Consumed")]
+    assert len(waits) > 2 and all(map(verify, waits))
