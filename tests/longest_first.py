@@ -18,6 +18,7 @@ LONGEST = (
     "codegen/test_gluon.py",
     "codegen/test_gluon_blackwell.py",
     "codegen/test_gluon_pairs.py",
+    "codegen/test_gluon_targets.py",
     "tile/interpret/test_generated.py",
     "codegen/targets/test_blackwell_scales.py",
     "codegen/test_printer_survey.py",

@@ -68,7 +68,9 @@ def test_the_price_is_told_beside_the_cuda_form_s_interval(
 ) -> None:
     found = schedule(GEMM)
     assert found.ii == 512
-    monkeypatch.setattr("twill.cli.emit.extracted_as", lambda *_: SimpleNamespace(graph=None))
+    kernel: Any = SimpleNamespace(graph=None)
+    kernel.on = lambda _: kernel
+    monkeypatch.setattr("twill.cli.emit.extracted_as", lambda *_: kernel)
     monkeypatch.setattr("twill.cli.emit.solved", lambda *_: found.model_copy(update={"ii": interval}))
     assert command.price(found, H100, Namespace(schedule=None if interval else "given.json", cluster=1)) == said
 

@@ -41,6 +41,7 @@ from twill.exc import ExecutionDiffers, GluonSpills, NotInGluon
 from twill.graph.dependence import DependenceGraph
 from twill.kernel.specialization import problem_of
 from twill.machine.description import Machine
+from twill.machine.file import load_machine
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
@@ -50,7 +51,10 @@ from twill.trial.gluon import checked, passed, recorded
 
 MOST_LINES = 250
 WIDEST = 120
-MODULES = {"gemm": ("gemm", "bf16"), "gelu": ("gemm_bias_gelu", "bf16"), "attention": ("attention", "full")}
+MODULES = {
+    "gemm": ("gemm", "bf16"), "gelu": ("gemm_bias_gelu", "bf16"), "attention": ("attention", "full"),
+    "dual_gemm_h200": ("dual_gemm", "bf16"),  # a product is unfinished from one iteration to the next
+}  # fmt: skip
 
 
 def solved(graph: DependenceGraph, machine: Machine) -> Schedule:
@@ -64,7 +68,8 @@ def extracted(kernel: str, spec: str) -> Extracted:
 
 @cache
 def emitted(name: str) -> GluonEmission:
-    return emit_gluon(extracted(*MODULES[name]), H100, solved)
+    machine = load_machine("h200") if name.endswith("h200") else H100
+    return emit_gluon(extracted(*MODULES[name]), machine, solved)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -199,6 +204,16 @@ def test_so_it_does_if_somebody_brought_the_function_into_the_module(version: st
     ptx = ptx.replace("inlined_at 1 3", f"inlined_at 1 {3 + lines}").replace("kernel.py:3:", f"kernel.py:{3 + lines}:")
     found = [(one.line, one.found) for one in differences(OWN + READ, ptx, [])]
     assert (3 + lines, "named barrier: sync 8, 256") in found
+
+
+def test_an_accumulator_in_flight_between_iterations_is_named_by_the_wait_of_the_next_one() -> None:
+    text = emitted("dual_gemm_h200").module.text
+    begun = text.index("gate = warpgroup_mma_init(gate)  # in flight from one iteration to the next")
+    loop = text[text.index("for step in range(steps):", begun) :]
+    waited, product = (
+        loop.index(f"gate = {said}") for said in ("warpgroup_mma_wait(num_outstanding=1", "warpgroup_mma(")
+    )
+    assert waited < product < loop.index("gate = warpgroup_mma_wait(num_outstanding=0")
 
 
 STATIC = {

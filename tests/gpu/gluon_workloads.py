@@ -82,6 +82,6 @@ WORKLOADS = {
         "gemm_bias_gelu", (Build("bf16"), Build("bf16", "h100"), Build("bf16-wide", tiles=WIDE)), BIASED,
         ((8192, 8192, 2048),), GELU,
     ),
-    "dual": Workload("dual_gemm", (Build("bf16", "h100"),), PRODUCTS, ((8192, 8192, 2048),), DUAL),
+    "dual": Workload("dual_gemm", (Build("bf16"), Build("bf16", "h100")), PRODUCTS, ((8192, 8192, 2048),), DUAL),
     "linear": Workload("linear_attention", (Build("bf16"),), ((3, 64), (6, 640)), ((128, 4096),), LINEAR),
 }  # fmt: skip

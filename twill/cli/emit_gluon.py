@@ -32,6 +32,7 @@ def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> 
     from twill.codegen.targets.base import target_of
     from twill.codegen.warp.text import text
 
+    kernel = kernel.on(machine)
     refuse_at_once(kernel.program, arguments.order, machine.architecture)
     refuse_clusters(kernel.graph, machine, arguments)
 
@@ -118,7 +119,7 @@ def price(schedule: Schedule, machine: Machine, arguments: Namespace) -> str:
 
     if arguments.schedule is not None:
         return ""
-    kernel = extracted_as(arguments)
+    kernel = extracted_as(arguments).on(machine)
     best = in_pairs(kernel, machine, arguments, lambda asked: solved(kernel.graph, machine, asked))
     if best.ii == schedule.ii:
         return "; the CUDA form has the same"

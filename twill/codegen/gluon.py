@@ -129,11 +129,12 @@ def emit_gluon(
 ) -> GluonEmission:
     """The kernel as a module of Gluon: of the first lowering whose registers Triton has room for. kernel: extracted
     without conditional rescaling, which warps vote on. others: schedules that are tried, one after the other, if
-    Gluon can't say the one that `solve` gives.
+    Gluon can't say the one that `solve` gives. Both are of the graph as the machine's target takes it.
 
     Errors: NotInGluon; NoGluon, GluonRejected, GluonDiffers, GluonSpills, GluonWaits; NoTarget,
     UnsupportedInKernel, ScheduleMismatch, WarpProgramBroken.
     """
+    kernel = kernel.on(machine)
     target_of(machine).refuse(kernel.graph)
     if machine.architecture not in ARCHITECTURES:
         raise exc.NotInGluon(

@@ -7,6 +7,7 @@ import re
 
 from twill import exc
 from twill.codegen.print.gluon.layouts import Products
+from twill.codegen.print.gluon.operands import print_views
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.warp.program import LoadAccumulator, SlotRef, StoreAccumulator, TensorMultiply, WarpProgram
 
@@ -65,18 +66,18 @@ def print_tensor_multiply(stmt: TensorMultiply, role: Role) -> None:
     """One product, begun; `tcgen05_commit` says when it is over."""
     if stmt.operand not in OPERANDS:
         raise exc.NotInGluon(f"products of {stmt.operand} have no printer for Gluon", line=stmt.line)
-    a, b = (_operand(ref, turned, role) for ref, turned in ((stmt.a, stmt.a_transposed), (stmt.b, stmt.b_transposed)))
+    operands = [
+        (ref, turned, _operand(ref, turned, role))
+        for ref, turned in ((stmt.a, stmt.a_transposed), (stmt.b, stmt.b_transposed))
+    ]
     shape = role.program.buffers[stmt.target.buffer].shape
-    arguments = [a, b, role.place(stmt.target), f"use_acc={role.scalar(stmt.accumulate).text}"]
-    for number, ref in sorted(enumerate((stmt.a, stmt.b)), key=lambda one: -len(arguments[one[0]])):
-        if not role.out.fits(MMA, arguments):
-            view = role.view(ref.buffer)
-            role.out.line(f"{view} = {arguments[number]}", stmt.line)
-            arguments[number] = view
+    more = [role.place(stmt.target), f"use_acc={role.scalar(stmt.accumulate).text}"]
+    longest = sorted((0, 1), key=lambda place: -len(operands[place][2]))
+    said = print_views(operands, longest, lambda said: role.out.fits(MMA, [*said, *more]), stmt.line, role)
     tensor = role.program.buffers[stmt.a.buffer].tensor
     fact = product_fact(f"m{shape[0]}n{shape[1]}", OPERANDS[stmt.operand], tensor, role.program.pairs)
     role.out.fact(fact, stmt.line)
-    role.out.call(MMA, arguments, kernel=stmt.line)
+    role.out.call(MMA, [*said, *more], kernel=stmt.line)
 
 
 def _operand(ref: SlotRef, transposed: bool, role: Role) -> str:

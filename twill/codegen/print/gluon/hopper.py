@@ -6,10 +6,10 @@ import re
 
 MODULE = "triton.experimental.gluon.language.nvidia.hopper"
 HOST = "triton.experimental.gluon.nvidia.hopper"
-NAMES = ("fence_async_shared", "mbarrier", "tma", "warpgroup_mma", "warpgroup_mma_wait")
+NAMES = ("fence_async_shared", "mbarrier", "tma", "warpgroup_mma", "warpgroup_mma_init", "warpgroup_mma_wait")
 """What the module has of the instructions below."""
 
-MMA, MMA_WAIT = "warpgroup_mma", "warpgroup_mma_wait"
+MMA, MMA_INIT, MMA_WAIT = "warpgroup_mma", "warpgroup_mma_init", "warpgroup_mma_wait"
 FENCE = "fence_async_shared()"
 PTX_MMA = re.compile(r"wgmma\.mma_async\.\S*?(m\d+n\d+k\d+)\.\w+\.(\w+)\.\w+ \{[^}]*\}, *(\{|%)")
 """A product: its shape, the type of operand A, and `{` where that is in registers."""

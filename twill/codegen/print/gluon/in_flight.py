@@ -3,11 +3,13 @@
 A wait of the warp program counts committed groups, of which some have several products and some none. In Gluon every
 `warpgroup_mma` is a group of its own. So a wait that leaves p groups leaves as many products as these have, and where
 paths differ, the fewest: waiting for more than is asked is right.
+
+A product may also be unfinished when an iteration ends: its accumulator is carried into the next one in flight.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from twill.codegen.warp.program import Commit, If, Multiply, Pipeline, Stmt, WaitGroups, WarpGroup
 
@@ -36,11 +38,20 @@ class ProductWait:
     unfinished: frozenset[int]
 
 
+@dataclass(frozen=True)
+class ProductsInFlight:
+    """Of a warp group, by the identity of statements, which must be objects of their own. waits: its waits. carried: of
+    each loop, the fragments of products that are unfinished when an iteration ends."""
+
+    waits: dict[int, ProductWait] = field(default_factory=dict)
+    carried: dict[int, frozenset[int]] = field(default_factory=dict)
+
+
 _State = tuple[_Group, ...]  # the last committed groups, and what is not yet committed at the end
 
 
-def product_waits(group: WarpGroup) -> dict[int, ProductWait]:
-    """The waits of a warp group, by the identity of their statements (which must be objects of their own)."""
+def products_in_flight(group: WarpGroup) -> ProductsInFlight:
+    """What is unfinished at the waits of a warp group, and from one iteration of its loops to the next."""
     walker = _Walker()
     walker.block(group.body, (_Group(),))
     return walker.found
@@ -48,7 +59,7 @@ def product_waits(group: WarpGroup) -> dict[int, ProductWait]:
 
 class _Walker:
     def __init__(self) -> None:
-        self.found: dict[int, ProductWait] = {}
+        self.found = ProductsInFlight()
 
     def block(self, stmts: tuple[Stmt, ...], state: _State) -> _State:
         """The state behind a block."""
@@ -80,10 +91,10 @@ class _Walker:
         ready = frozenset().union(*(group.fragments for group in done))
         unfinished = frozenset().union(*(group.fragments for group in (*pending_groups, begun)))
         outstanding = sum(group.products for group in pending_groups) + begun.products
-        if (before := self.found.get(id(stmt))) is not None:
+        if (before := self.found.waits.get(id(stmt))) is not None:
             outstanding = min(outstanding, before.outstanding)
             ready, unfinished = ready | before.ready, unfinished | before.unfinished
-        self.found[id(stmt)] = ProductWait(outstanding, ready, unfinished)
+        self.found.waits[id(stmt)] = ProductWait(outstanding, ready, unfinished)
         return (*pending_groups, begun)
 
     def pipeline(self, stmt: Pipeline, state: _State) -> _State:
@@ -93,6 +104,8 @@ class _Walker:
         for steady in stmt.steadies:
             while (after := _join(state, self.block(steady, state))) != state:
                 state = after
+            unfinished = frozenset().union(*(one.fragments for one in self.block(steady, state)))
+            self.found.carried[id(stmt)] = self.found.carried.get(id(stmt), frozenset()) | unfinished
         for block in stmt.epilogue:
             state = self.block(block, state)
         return state

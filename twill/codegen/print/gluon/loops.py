@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from twill import exc
+from twill.codegen.print.gluon import hopper
 from twill.codegen.print.gluon.pairs import GIVEN_BACK
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import ATOM, Text
 from twill.codegen.print.gluon.states import joined_states
 from twill.codegen.warp.expression import Apply, Expr, Local, Number
-from twill.codegen.warp.program import Pipeline, Stmt
+from twill.codegen.warp.program import Multiply, Pipeline, Stmt, WaitGroups, walk
 
 PrintBlock = Callable[[Sequence[Stmt], Role], None]
 
@@ -24,6 +25,12 @@ def print_loop(loop: Pipeline, role: Role, print_block: PrintBlock) -> None:
         with out.block(f"for _ in range({steps})"):
             print_block(loop.steady, role)
         return
+    if loop.trip == Number(1) and not loop.stages and loop.until is None:
+        role.locals[loop.step] = Text("0")
+        print_block(loop.steady, role)
+        return
+    if not loop.stages:
+        _begin_in_flight(loop, role)
     out.line(f"# I = {loop.interval} cycles from one iteration to the next{_filled(loop)}")
     if not loop.stages and loop.until is None:
         _steady(loop, f"range({steps})", loop.steady, role, print_block)
@@ -51,7 +58,9 @@ def print_loop(loop: Pipeline, role: Role, print_block: PrintBlock) -> None:
 
 def _states(loop: Pipeline, begin: str, change: str, steps: str, role: Role, print_block: PrintBlock) -> None:
     """Two steady states, of which the second begins at the step `change`."""
-    joined = joined_states(loop, lambda one, other: role.waits.get(id(one)) == role.waits.get(id(other)))
+    joined = joined_states(
+        loop, lambda one, other: role.products.waits.get(id(one)) == role.products.waits.get(id(other))
+    )
     if joined is None:
         _steady(loop, f"range({begin}, {change})", loop.steady, role, print_block)
         _steady(loop, f"range({change}, {steps})", loop.later, role, print_block)
@@ -87,15 +96,38 @@ def _steps(loop: Pipeline, role: Role) -> str:
 
 def _steady(loop: Pipeline, over: str, block: tuple[Stmt, ...], role: Role, print_block: PrintBlock) -> None:
     """One steady state."""
+    carried = _begin_in_flight(loop, role)
+    if role.tokens != carried:
+        raise _not_waited_for(role.tokens - carried, loop, role)
     if loop.step not in role.locals or not role.locals[loop.step].text.startswith("step"):
         role.locals[loop.step] = Text(role.free_local("step"))
     with role.out.block(f"for {role.locals[loop.step].text} in {over}", loop.line):
         print_block(block, role)
-    if role.tokens:
-        names = ", ".join(role.name(number) for number in sorted(role.tokens))
-        raise exc.NotInGluon(
-            f"products of `{names}` are not waited for in the iteration that begins them", line=loop.line
-        )
+    if role.tokens != carried:
+        raise _not_waited_for(role.tokens - carried, loop, role)
+
+
+def _begin_in_flight(loop: Pipeline, role: Role) -> set[int]:
+    """Makes the accumulators that no wait names behind their last product so from the first iteration on, since a
+    variable of a loop keeps its type; which they are."""
+    carried = {number for block in loop.steadies for number in _behind_the_last_wait(block)}
+    for number in sorted(carried - role.tokens):
+        note = "  # in flight from one iteration to the next"
+        role.out.line(f"{role.name(number)} = {hopper.MMA_INIT}({role.name(number)}){note}", loop.line)
+    role.tokens |= carried
+    role.flying |= role.products.carried[id(loop)]
+    return carried
+
+
+def _behind_the_last_wait(block: tuple[Stmt, ...]) -> set[int]:
+    last = max((at for at, stmt in enumerate(block) if isinstance(stmt, WaitGroups)), default=-1)
+    return {stmt.accumulator for stmt in walk(block[last + 1 :]) if isinstance(stmt, Multiply)}
+
+
+def _not_waited_for(tokens: set[int], loop: Pipeline, role: Role) -> exc.NotInGluon:
+    names = ", ".join(role.name(number) for number in sorted(tokens))
+    what = f"products of `{names}` are waited for in some iterations, and unfinished at the end of others"
+    return exc.NotInGluon(what, line=loop.line)
 
 
 def _first(until: Expr, step: str, role: Role) -> str:

@@ -310,4 +310,5 @@ def _print_partition(role: Role, place: int, group: int, printing: Printing, out
     renamed = _arguments(role, group)
     rings = [renamed[name] for name in _used(role, tuple(renamed))]
     given = [*_used(role, printing.parameters), *rings, *(str(values[place]) for values in role.constants)]
-    out.aligned(f"({role_name(role)}, ", given, ")),")
+    only = "," if len(given) == 1 else ""
+    out.aligned(f"({role_name(role)}, ", given, f"{only})),")

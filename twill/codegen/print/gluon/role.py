@@ -12,7 +12,7 @@ from twill.codegen.print.gluon import hopper
 from twill.codegen.print.gluon.constants import known_in_places, masking_ranges
 from twill.codegen.print.gluon.counters import merged
 from twill.codegen.print.gluon.facts import ring_use
-from twill.codegen.print.gluon.in_flight import ProductWait, product_waits
+from twill.codegen.print.gluon.in_flight import ProductsInFlight, products_in_flight
 from twill.codegen.print.gluon.layouts import Layout, layouts_of
 from twill.codegen.print.gluon.pairs import TOLD
 from twill.codegen.print.gluon.scalars import GluonScalarNames, Text, print_scalar
@@ -54,14 +54,14 @@ class Role:
     section: Section
     stream: WarpGroup
     counters: Mapping[int, int]
-    waits: Mapping[int, ProductWait]
+    products: ProductsInFlight
     layouts: Mapping[int, Layout]
     out: PythonWriter
     taken: set[str]
     descriptors: dict[tuple[int, tuple[int, ...]], str]
     counts: dict[int, str] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
-    views: dict[int, str] = field(default_factory=dict)
+    views: dict[tuple[int, str], str] = field(default_factory=dict)
     locals: dict[str, Text] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     constants: dict[Constants, str] = field(default_factory=dict)
@@ -172,12 +172,12 @@ class Role:
                 text += f".slice({part[0]}, {part[1] - part[0]}, dim={axis})"
         return text
 
-    def view(self, buffer: int) -> str:
-        """The variable that stands for a slot of a buffer."""
+    def view(self, buffer: int, apart: str = "") -> str:
+        """The variable that stands for a slot of a buffer. apart: what tells it from another one of the same buffer."""
         ring = self.buffer(buffer).removesuffix("_ring")
-        if buffer not in self.views:
-            self.views[buffer] = free(ring, self.taken)
-        return self.views[buffer]
+        if (buffer, apart) not in self.views:
+            self.views[buffer, apart] = free(f"{ring}_{apart}" if apart else ring, self.taken)
+        return self.views[buffer, apart]
 
     # ------------------------------------------------------------ fragments
     def fragment(self, number: int) -> Fragment:
@@ -230,7 +230,7 @@ def role_of(program: WarpProgram, section: Section, descriptors: dict[tuple[int,
         section,
         stream,
         counters,
-        product_waits(stream),
+        products_in_flight(stream),
         layouts_of(stream, any(buffer.tensor for buffer in program.buffers)),
         PythonWriter(),
         taken,

@@ -15,6 +15,7 @@ from twill.codegen.print.gluon.fold import FoldedBlock, folds, reads
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout
 from twill.codegen.print.gluon.loops import print_loop
 from twill.codegen.print.gluon.memory import print_load_global, print_store_global, print_tma_load, print_tma_store
+from twill.codegen.print.gluon.operands import print_views
 from twill.codegen.print.gluon.repeats import RepeatedParts, repeated
 from twill.codegen.print.gluon.rings import (
     print_acquire,
@@ -59,7 +60,6 @@ from twill.codegen.warp.program import (
     Reduce,
     Reg,
     Skip,
-    SlotRef,
     Stmt,
     StoreAccumulator,
     StoreGlobal,
@@ -246,23 +246,16 @@ def print_multiply(stmt: Multiply, role: Role) -> None:
     before = name if stmt.accumulate else _full(stmt.accumulator, "0.0", role, zero=True).text
     left = role.value(stmt.a)[0].text if isinstance(stmt.a, int) else _shared(role.place(stmt.a), stmt.a_transposed)
     right = _shared(role.place(stmt.b), stmt.b_transposed)
-    head = f"{name} = {hopper.MMA}"
-    if not role.out.fits(head, [left, right, before, "is_async=True"]):
-        left = left if isinstance(stmt.a, int) else _viewed(left, stmt.a, stmt.line, role)
-        right = _viewed(right, stmt.b, stmt.line, role)
+    head, more = f"{name} = {hopper.MMA}", [before, "is_async=True"]
+    if not role.out.fits(head, [left, right, *more]):
+        operands = ((stmt.a, stmt.a_transposed, left), (stmt.b, stmt.b_transposed, right))
+        left, right = print_views(operands, (0, 1), lambda said: False, stmt.line, role)
     role.tokens.add(stmt.accumulator)
     role.flying |= {stmt.accumulator, *([stmt.a] if isinstance(stmt.a, int) else [])}
     source = "registers" if isinstance(stmt.a, int) else "shared memory"
     shape = hopper.instruction(layout.columns, BITS[stmt.operand])
     role.out.fact(f"warpgroup_mma: {shape} of {stmt.operand}, A from {source}", stmt.line)
-    role.out.call(head, [left, right, before, "is_async=True"], kernel=stmt.line)
-
-
-def _viewed(text: str, ref: SlotRef, line: int, role: Role) -> str:
-    """A variable for the slot of an operand, called as its buffer."""
-    name = role.view(ref.buffer)
-    role.out.line(f"{name} = {text}", line)
-    return name
+    role.out.call(head, [left, right, *more], kernel=stmt.line)
 
 
 def _shared(text: str, transposed: bool) -> str:
@@ -271,7 +264,7 @@ def _shared(text: str, transposed: bool) -> str:
 
 def print_wait(stmt: WaitGroups, last: bool, role: Role) -> None:
     """A wait, if anything may be unfinished; what it makes ready is named again, so that nothing is read before it."""
-    found = role.waits.get(id(stmt))
+    found = role.products.waits.get(id(stmt))
     if found is None:
         return
     touched = role.flying & {number for number in role.names}
@@ -333,6 +326,11 @@ def print_if(stmt: If, role: Role) -> None:
     if isinstance(stmt.condition, PerGroup):
         role.among = tuple(place for place in among if stmt.condition.values[place])
     condition = role.scalar(stmt.condition)
+    if condition.text in ("True", "False"):
+        role.among = among
+        if decided := stmt.body if condition.text == "True" else stmt.otherwise:
+            print_block(decided, role)
+        return
     if not stmt.body:
         role.among = among
         with role.out.block(f"if not {condition.within(ATOM)}", stmt.line):
