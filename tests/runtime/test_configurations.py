@@ -29,6 +29,7 @@ class Tuned:
 
     def __init__(self, world: World, blocks: tuple[int, ...] = (128,), **options: Any) -> None:
         self.world, self.released, self.benched = world, threading.Event(), 0
+        self.times = TIMES
         world.triton_cost = 10.0
         self.long = torch.zeros(4096, 64, dtype=torch.bfloat16)
 
@@ -48,7 +49,7 @@ class Tuned:
         call()
         self.benched += 1
         _, _, kwargs = self.world.originals[-1]
-        return [TIMES[kwargs["BLOCK"]] + kwargs["num_warps"] / 1000] * 3
+        return [self.times[kwargs["BLOCK"]] + kwargs["num_warps"] / 1000] * 3
 
     def launch(self, M: int = 256) -> int:
         """One launch with M rows; the configuration that it had."""
@@ -120,6 +121,22 @@ def test_every_key_of_the_autotuner_has_its_own_choice(world: World) -> None:
     late = [tuned.launch(M=4096) for _ in range(ENOUGH + 8)]
     assert (late[0], late[-1]) == (128, 64)
     assert tuned.launch() == 128
+
+
+def test_times_are_those_of_the_key_that_they_were_taken_for_where_others_were_tuned_before_anything_was_ready(
+    world: World,
+) -> None:
+    """Triton cannot build 128 for the first key; for the second one it is the fastest."""
+    tuned = Tuned(world)
+    tuned.times = {**TIMES, 128: float("inf")}
+    tuned_first(tuned)
+    tuned.times = {**TIMES, 128: 0.5}
+    with pytest.raises(AssertionError):  # the autotuner's launches
+        tuned.launch(512)
+    tuned.release()
+    world.cuda.cost = 1.0
+    assert {tuned.launch() for _ in range(ENOUGH)} == {64}
+    assert {tuned.launch(512) for _ in range(ENOUGH)} == {128}
 
 
 def test_a_key_that_changes_no_tensor_map_has_the_verdict_of_the_launches_that_it_is_taken_for(world: World) -> None:

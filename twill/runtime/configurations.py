@@ -20,6 +20,7 @@ from typing import Any, Protocol
 from twill.runtime.verdict import MARGIN, PredictedVerdict, Verdict
 
 MOST_TURNS = 48  # launches until a verdict of one configuration, which takes 19 if every time can be read
+LONGEST = 1e9  # milliseconds; what an autotuner could not build or launch takes for ever
 HOPELESS = 3.0  # times the fastest configuration's time as Triton's: no emitted kernel makes that good
 
 AnyVerdict = Verdict | PredictedVerdict
@@ -77,18 +78,25 @@ class ConfigurationTurns(dict[Any, Any]):
         self.tuner, self.emitted = tuner, emitted
         self.chosen_anew: Callable[[], None] = lambda: None
         self.keys_tuned: dict[Any, TunedKey] = {}
+        self.latest: TunedKey | None = None
         self.lock = threading.Lock()
         self.local = threading.local()
 
     def __setitem__(self, key: Any, config: Any) -> None:
         """The autotuner found its fastest."""
         super().__setitem__(key, config)
-        self.keys_tuned[key] = TunedKey(config, getattr(self.tuner, "configs_timings", None), self.emitted.readied)
+        with self.lock:
+            self.note_times()  # of the key before, before the autotuner writes those of this one over them
+            self.latest = TunedKey(config, getattr(self.tuner, "configs_timings", None), self.emitted.readied)
+            self.keys_tuned[key] = self.latest
         self.chosen_anew()
 
     def __getitem__(self, key: Any) -> Any:
         """The configuration of the next launch with this key."""
         tuned = self.keys_tuned.get(key)
+        if tuned is self.latest and tuned is not None and not tuned.times:
+            with self.lock:
+                self.note_times()
         if tuned is None or tuned.readied == self.emitted.readied or self.emitted.capturing():
             return super().__getitem__(key) if tuned is None else tuned.best
         with self.lock:
@@ -103,8 +111,8 @@ class ConfigurationTurns(dict[Any, Any]):
     def next(self, tuned: TunedKey) -> Any:
         """Whose verdict is still open, or else the fastest."""
         readied = self.emitted.readied
-        times = self.times(tuned)
-        limit = HOPELESS * min(times.values(), default=0.0)
+        times = tuned.times
+        limit = min(HOPELESS * min(times.values(), default=0.0), LONGEST)
         for config in sorted(times, key=lambda one: times[one]):
             open_ = config not in tuned.verdicts and tuned.turns.get(config, 0) < MOST_TURNS
             if open_ and times[config] <= limit and self.emitted.has_emitted(config.kwargs):
@@ -134,19 +142,18 @@ class ConfigurationTurns(dict[Any, Any]):
             if one.best is not first
         )
 
-    def times(self, tuned: TunedKey) -> dict[Any, float]:
-        """The autotuner's times for this key, one configuration for each choice of constants; none if it had none to
-        choose from."""
-        said = getattr(self.tuner, "configs_timings", None)
-        if not tuned.times and said is not tuned.stale and isinstance(said, dict) and tuned.best in said:
-            best_first = sorted(said, key=lambda one: _median(said[one]))
-            known: set[str] = set()
-            for config in best_first:
-                constants = repr(sorted(config.kwargs.items()))
-                if constants not in known:  # what else differs, warps and stages, is nothing to an emitted kernel
-                    known.add(constants)
-                    tuned.times[config] = _median(said[config])
-        return tuned.times
+    def note_times(self) -> None:
+        """Keep what the autotuner says of the key that it tuned last, as long as it says it: its times of all keys are
+        in the same place. One configuration for each choice of constants; none if it had none to choose from."""
+        tuned, said = self.latest, getattr(self.tuner, "configs_timings", None)
+        if tuned is None or tuned.times or said is tuned.stale or not isinstance(said, dict) or tuned.best not in said:
+            return
+        known: set[str] = set()
+        for config in sorted(said, key=lambda one: _median(said[one])):
+            constants = repr(sorted(config.kwargs.items()))
+            if constants not in known:  # what else differs, warps and stages, is nothing to an emitted kernel
+                known.add(constants)
+                tuned.times[config] = _median(said[config])
 
 
 def fastest(tuned: TunedKey) -> Any:
