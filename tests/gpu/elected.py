@@ -26,7 +26,7 @@ FEWER = {
     "in the opposite order": 100, "bits that were set": 30,
 }  # fmt: skip
 """Of more instances the kernel does not work, in any compiler, or some have to be on the GPU at once."""
-ORDERED = ("bits that were set", "exchanged with a constant", "a sum, and where it goes")
+ORDERED = ("rows and columns", "bits that were set", "exchanged with a constant", "a sum, and where it goes")
 
 
 def folder(place: Path, name: str) -> Path:
