@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from twill.ptx.arrays import some
+from twill.ptx.arrays import is_number, some
 
 Array = NDArray[Any]
 
@@ -125,6 +125,8 @@ def encode(values: Array, kind: str, rounding: str = "rn", saturate: bool = Fals
     if rounding == "rn" and not saturate:
         quick = _quick(values, kind)
         if quick is not None:
+            if is_number(values):
+                return quick
             return np.where(np.isnan(values), form.bits(form.nan), quick)
     with np.errstate(invalid="ignore"):  # signalling NaN
         wide = values.astype(np.float64)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from twill.ptx.arrays import some
-from twill.ptx.program import Immediate, PtxInstruction, width
+from twill.ptx.computed import Computation, form_of
+from twill.ptx.program import Immediate, Nothing, PtxInstruction, width
 from twill.ptx.registers import TYPES, Operands, types_of, unsupported
 from twill.ptx.step import Array, Step
 
@@ -31,15 +32,15 @@ def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
 def applied(
     operands: Operands, instruction: PtxInstruction, result: str, arguments: tuple[str, ...], function: Function
 ) -> Step:
-    """Destination = function(operands), with the types of each."""
+    """Destination = function(operands), with the types of each. The function takes arrays of one axis, element by
+    element, and is the same for all instructions of one `form_of`."""
+    if not isinstance(instruction.operands[0], Nothing):
+        given = Computation(form_of(operands, instruction), result, arguments, function)
+        computed = given.of(operands, instruction)
+        if computed is not None:
+            return computed
     put = operands.put(instruction, instruction.operands[0], result)
     fetches = [operands.fetch(instruction, o, t) for o, t in zip(instruction.operands[1:], arguments, strict=False)]
-    if len(fetches) == 1:
-        (one,) = fetches
-        return lambda g: put(g, function(one(g)))
-    if len(fetches) == 2:
-        first, second = fetches
-        return lambda g: put(g, function(first(g), second(g)))
     return lambda g: put(g, function(*(fetch(g) for fetch in fetches)))
 
 

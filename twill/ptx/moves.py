@@ -113,14 +113,14 @@ _JOINED: dict[str, Function] = {"and": np.logical_and, "or": np.logical_or, "xor
 def _set_predicate(operands: Operands, instruction: PtxInstruction) -> Step:
     target = instruction.operands[0]
     type, compare = comparison(instruction, types_of(instruction)[-1])
+    join = next((function for name, function in _JOINED.items() if name in instruction.modifiers), None)
+    if join is None and not isinstance(target, DestinationPair):
+        return applied(operands, instruction, "pred", (type, type), compare)
     first = operands.put(instruction, target.first if isinstance(target, DestinationPair) else target, "pred")
     second = operands.put(instruction, target.second if isinstance(target, DestinationPair) else Nothing(), "pred")
     a, b = (operands.fetch(instruction, operand, type) for operand in instruction.operands[1:3])
-    join = next((function for name, function in _JOINED.items() if name in instruction.modifiers), None)
     if join is None:
-        if isinstance(target, DestinationPair):
-            return _two(first, second, lambda g: compare(a(g), b(g)), None, None)
-        return lambda g: first(g, compare(a(g), b(g)))
+        return _two(first, second, lambda g: compare(a(g), b(g)), None, None)
     third = operands.fetch(instruction, instruction.operands[3], "pred")
     return _two(first, second, lambda g: compare(a(g), b(g)), join, third)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,17 @@ from twill.ptx.step import WARP, Array, LaneRegisters
 
 Fetch = Callable[[Any], Array]
 Put = Callable[[Any, Array], None]
+Via = tuple[int, Callable[[Array], Array] | None]
+"""A register's number, and what is done with arrays on their way from or to it, if anything is."""
+
+
+class Source(NamedTuple):
+    """An operand: the number of a register and what its arrays go through, or an array that is known before."""
+
+    number: int
+    convert: Callable[[Array], Array] | None
+    value: Array | None = None
+
 
 WORD_128 = np.dtype([("low", np.uint64), ("high", np.uint64)])
 """128 bits that only move."""
@@ -102,6 +113,7 @@ class Operands:
         self.addresses = addresses
         self.ranked = ranked or {}
         self.specials = specials or {}
+        self._sources: dict[tuple[str, str], Source] = {}
 
     def number(self, operand: Operand) -> int:
         """A register's number. KeyError: it is none."""
@@ -123,6 +135,22 @@ class Operands:
             rank = self.ranked[symbol.name]
             return lambda g: value | dtype.type(rank(g))
         return lambda g: value
+
+    def source(self, instruction: PtxInstruction, operand: Operand, type: str) -> Source | None:
+        """The same as data; None for what threads differ in by themselves, special registers and ranks."""
+        if isinstance(operand, Register):
+            found = self._sources.get((operand.name, type))
+            if found is None:
+                number, read = self.reading(instruction, operand, _DTYPES[type])
+                found = self._sources[operand.name, type] = Source(number, read)
+            return found
+        if isinstance(operand, Negated):
+            number, read = self.reading(instruction, operand.of, _DTYPES[type])
+            return Source(number, np.invert if read is None else lambda values: ~read(values))
+        symbol = operand.base if isinstance(operand, AddressOperand) else operand
+        if isinstance(operand, Special) or isinstance(symbol, PtxSymbol) and symbol.name in self.ranked:
+            return None
+        return Source(-1, None, constant(self.value(instruction, operand, type), _DTYPES[type]))
 
     def value(self, instruction: PtxInstruction, operand: Operand, type: str) -> int | float:
         """What is known before it runs: numbers and addresses of variables. UnsupportedPtx: anything else."""
@@ -149,21 +177,24 @@ class Operands:
         raise unsupported(instruction, f"operand {operand}")
 
     def _register(self, instruction: PtxInstruction, operand: Register, dtype: Any) -> Fetch:
+        number, read = self.reading(instruction, operand, dtype)
+        if read is None:
+            return lambda g: g.registers[number]
+        return lambda g: read(g.registers[number])
+
+    def reading(self, instruction: PtxInstruction, operand: Register, dtype: Any) -> Via:
+        """A register's number, and how its array becomes one of a type (None: it is one)."""
         if operand.name not in self.registers:
             raise unsupported(instruction, f"register {operand.name} is not declared")
         number, own = self.registers[operand.name], held(self.types[operand.name])
         if own == dtype:
-            return lambda g: g.registers[number]
+            return number, None
         if own.itemsize == dtype.itemsize:
-            return lambda g: g.registers[number].view(dtype)
+            return number, lambda values: values.view(dtype)
         if own.kind == "b" or dtype.kind == "b":
             raise unsupported(instruction, f"predicate and number in {operand.name}")
-        same = np.dtype(_UNSIGNED[own.itemsize])
-        if own.itemsize > dtype.itemsize:
-            cut = np.dtype(_UNSIGNED[dtype.itemsize])
-            return lambda g: g.registers[number].view(same).astype(cut).view(dtype)
-        wide = np.dtype(_UNSIGNED[dtype.itemsize])
-        return lambda g: g.registers[number].view(same).astype(wide).view(dtype)
+        same, other = np.dtype(_UNSIGNED[own.itemsize]), np.dtype(_UNSIGNED[dtype.itemsize])
+        return number, lambda values: values.view(same).astype(other).view(dtype)
 
     def _special(self, instruction: PtxInstruction, operand: Special, dtype: Any) -> Fetch:
         read = self.specials.get(operand.name)
@@ -178,19 +209,24 @@ class Operands:
         """Writes an array of a type to a register: of a wider one, as the type extends."""
         if isinstance(operand, Nothing):
             return lambda g, value: None
+        number, become = self.writing(instruction, operand, type)
+        return _plain(number) if become is None else lambda g, value: _write(g, number, become(value))
+
+    def writing(self, instruction: PtxInstruction, operand: Operand, type: str) -> Via:
+        """A register's number, and how an array of a type becomes what it holds (None: it is that)."""
         if not isinstance(operand, Register) or operand.name not in self.registers:
             raise unsupported(instruction, f"destination {operand}")
         number, own = self.registers[operand.name], held(self.types[operand.name])
         dtype = _DTYPES[type]
         if own == dtype:
-            return _plain(number)
+            return number, None
         if own.itemsize == dtype.itemsize:
-            return lambda g, value: _write(g, number, value.view(own))
+            return number, lambda value: value.view(own)
         if own.itemsize < dtype.itemsize or own.kind == "b" or dtype.kind == "b":
             raise unsupported(instruction, f"a {type} does not fit {operand.name}")
         wide = np.dtype((_SIGNED if dtype.kind == "i" else _UNSIGNED)[own.itemsize])
         bits = dtype if dtype.kind in "iu" else np.dtype(_UNSIGNED[dtype.itemsize])
-        return lambda g, value: _write(g, number, value.view(bits).astype(wide).view(own))
+        return number, lambda value: value.view(bits).astype(wide).view(own)
 
 
 def _plain(number: int) -> Put:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cache
 
 import numpy as np
@@ -23,6 +23,7 @@ from twill.codegen.verify.ptx import (
     thread_copies,
     wgmma_in_flight,
 )
+from twill.codegen.verify.ptx.batches import Touched, batched
 from twill.codegen.verify.ptx.code import Block, Code, End, Step, VariableLayout
 from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.grain import grain_of
@@ -31,6 +32,7 @@ from twill.codegen.verify.ptx.special_registers import SPECIALS
 from twill.codegen.verify.ptx.threads import Array, Gang, Strand
 from twill.ptx import convert, floats, integers, moves
 from twill.ptx.arrays import some
+from twill.ptx.computed import Computation, Computed, form_of
 from twill.ptx.program import (
     AddressOperand,
     DestinationPair,
@@ -108,13 +110,23 @@ class _Instructions:
     def __init__(self) -> None:
         self._steps: dict[int, tuple[PtxInstruction, Step]] = {}
         self._touched: dict[int, tuple[PtxInstruction, Touched]] = {}
+        self._batched: dict[tuple[int, ...], tuple[Step, ...]] = {}
+        self._forms: dict[Hashable, Computation] = {}  # by which a step is found quicker than by asking who reads it
 
     def step(self, operands: Operands, instruction: PtxInstruction) -> Step:
         """What it does."""
         found = self._steps.get(id(instruction))
         if found is None:
-            found = self._steps[id(instruction)] = instruction, _step(operands, instruction)
+            found = self._steps[id(instruction)] = instruction, _step(operands, instruction, self._forms)
         return found[1]
+
+    def batched(self, steps: tuple[Step, ...], touched: tuple[Touched, ...]) -> tuple[Step, ...]:
+        """What steps of `step` do, with equal ones together."""
+        key = tuple(map(id, steps))
+        found = self._batched.get(key)
+        if found is None:
+            found = self._batched[key] = batched(steps, touched)
+        return found
 
     def touched(self, operands: Operands, instruction: PtxInstruction) -> Touched:
         """What it reads and writes."""
@@ -216,10 +228,12 @@ def _block(
     body = given[:-1] if last else given
     end = control.falls_through(following) if last is None else control.build(operands, last, following, labels)
     each = tuple(touched[: len(body)])
+    steps = tuple([made.step(operands, instruction) for instruction in body])
     # What a multiply does to its accumulators is its own business.
     writing = each if last is None or last.name == "wgmma" else touched
     return Block(
-        steps=tuple([made.step(operands, instruction) for instruction in body]),
+        steps=steps,
+        batches=made.batched(steps, each),
         instructions=tuple(body),
         end=end if last is None else _placed_end(end, last),
         last=last,
@@ -230,14 +244,20 @@ def _block(
     )
 
 
-def _step(operands: Operands, instruction: PtxInstruction) -> Step:
-    step = None
+def _step(operands: Operands, instruction: PtxInstruction, forms: dict[Hashable, Computation]) -> Step:
+    form = form_of(operands, instruction)
+    known = forms.get(form) if instruction.guard is None else None
+    step: Step | None = known.of(operands, instruction) if known is not None else None
+    if step is not None:
+        return step
     for build in _ROOMS:
         step = build(operands, instruction)
         if step is not None:
             break
     else:
         raise unsupported(instruction)
+    if isinstance(step, Computed):
+        forms[form] = step.of
     if instruction.guard is not None:
         step = _guarded(step, operands, instruction)
     if instruction.name in (
@@ -305,16 +325,15 @@ def _placed_end(end: End, instruction: PtxInstruction) -> End:
 # ---------------------------------------------------------------- registers
 
 
-Touched = tuple[frozenset[int], frozenset[int], int]
-"""Registers that an instruction reads and writes, and the source if it is a move, else -1."""
-
-
-def _numbers(operands: Operands, operand: Operand | None) -> tuple[int, ...]:
+def _collect(registers: Mapping[str, int], operand: Operand | None, into: list[int]) -> None:
     """The registers that an operand names."""
     if isinstance(operand, Register):
-        number = operands.registers.get(operand.name)
-        return () if number is None else (number,)
-    return tuple(number for part in _parts(operand) for number in _numbers(operands, part))
+        number = registers.get(operand.name)
+        if number is not None:
+            into.append(number)
+        return
+    for part in _parts(operand):
+        _collect(registers, part, into)
 
 
 def _parts(operand: Operand | None) -> tuple[Operand, ...]:
@@ -332,12 +351,13 @@ def _parts(operand: Operand | None) -> tuple[Operand, ...]:
 
 
 def _touched(operands: Operands, instruction: PtxInstruction) -> Touched:
-    given = instruction.operands
+    given, registers = instruction.operands, operands.registers
     stores = instruction.name in _SOURCES_ONLY or (bool(given) and isinstance(given[0], AddressOperand))
-    writes = () if stores or not given else _numbers(operands, given[0])
-    reads = [number for operand in (given if stores else given[1:]) for number in _numbers(operands, operand)]
-    if instruction.guard is not None:
-        reads += _numbers(operands, instruction.guard)
+    reads: list[int] = []
+    writes: list[int] = []
+    for place, operand in enumerate(given):
+        _collect(registers, operand, reads if stores or place else writes)
+    _collect(registers, instruction.guard, reads)
     plain = instruction.name == "mov" and instruction.guard is None and len(given) == 2
     moved = reads[0] if plain and isinstance(given[1], Register) and isinstance(given[0], Register) else -1
     return frozenset(reads), frozenset(writes), moved

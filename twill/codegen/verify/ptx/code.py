@@ -24,6 +24,7 @@ class Block:
     that `last` reads or writes."""
 
     steps: tuple[Step, ...]
+    batches: tuple[Step, ...]
     instructions: tuple[PtxInstruction, ...]
     end: End
     last: PtxInstruction | None

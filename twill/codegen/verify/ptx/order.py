@@ -150,12 +150,18 @@ class Shadow:
         self.readers = np.zeros((size, clocks.warps), np.int32)
         self.loads = np.zeros((size, clocks.warps), np.int32)  # of threads, which go through the generic proxy
         self.busy = np.zeros(size, np.int16)
+        self._grained: dict[int, tuple[Array, Array]] = {}  # of arrays that nobody changes, which come again
 
     def _grains(self, at: Array | slice) -> Array | slice:
         """Which elements bytes have, an array [..., k] or a slice."""
         if isinstance(at, slice):
             return slice(at.start // self.grain, -(-at.stop // self.grain))
-        return at[..., :: self.grain] >> self.shift if self.grain > 1 else at
+        if at.flags.writeable:
+            return at[..., :: self.grain] >> self.shift if self.grain > 1 else at
+        found = self._grained.get(id(at))
+        if found is None or found[0] is not at:
+            found = self._grained[id(at)] = at, at[..., :: self.grain] >> self.shift
+        return found[1]
 
     def read(self, at: Array, warps: Array) -> str:
         """Threads read bytes at `at` [n, k], of warps [n]. Says what is wrong with it, rule first ("" if nothing)."""
@@ -223,8 +229,10 @@ class Shadow:
         """These reads are over, and the warps know it."""
         at = self._grains(at)
         self.busy[at] -= 1
-        for warp in warps:
-            self.readers[at, warp] = self.clocks.known[warp, warp]
+        if isinstance(at, slice):
+            self.readers[at, warps] = self.clocks.known[warps, warps]
+        else:
+            self.readers[at[..., None], warps] = self.clocks.known[warps, warps]
 
     def end_of(self, at: Array | slice, agent: int, epoch: int) -> None:
         """These reads are over, and who knows the agent's epoch knows it."""

@@ -231,8 +231,9 @@ def _issue(g: Gang, lane: int, one: IssuedMultiply) -> None:
 def begin_reading(by: TensorIssuer, lane: int, reads: list[tuple[Cta, Array]]) -> None:
     """Asynchronous reads of shared memory are on their way. Stopped: bounds."""
     for cta, at in reads:
-        if highest(at) >= len(cta.shared):
-            raise Stopped("bounds", f"shared address {highest(at):#x} is read, of {len(cta.shared):#x}")
+        last = highest(at[..., -1])
+        if last >= len(cta.shared):
+            raise Stopped("bounds", f"shared address {last:#x} is read, of {len(cta.shared):#x}")
         noted(by.gang, cta.shadow.begin_alone(at, by.warp, lane % WARP), by.place)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import groupby
 
 import numpy as np
 
@@ -59,23 +60,34 @@ class TensorMoves:
             if move.warp in running and not move.arrived and not touched.isdisjoint(move.registers):
                 said = "a register of this load is used before the wait::ld that covers it"
                 g.cta.world.findings.add("tcgen05-registers", said, move.place, g.who())
-                self._arrive(g, move)
+                self._arrive(g, [move])
 
-    def _arrive(self, g: Gang, move: Move) -> None:
-        move.arrived = True
-        _set(g, move.warp, move.registers, memory_of(g).cells[move.lanes, move.columns])
+    def _arrive(self, g: Gang, moves: list[Move]) -> None:
+        """Registers of loads get their values."""
+        cells = memory_of(g).cells
+        for registers, alike in groupby(moves, key=lambda move: move.registers):
+            values = {move.warp: cells[move.lanes, move.columns].T for move in alike}
+            whole = np.empty((len(registers), g.size), np.uint32)
+            if len(values) < len(g.own_warps):
+                whole = _whole(g, registers)
+            for warp, found in values.items():
+                whole[:, _lanes(g, warp)] = found
+            for register, row in zip(registers, whole, strict=True):
+                g.registers[register] = row.view(g.registers[register].dtype)
+        for move in moves:
+            move.arrived = True
         self.flying = {register for move in self.loads if not move.arrived for register in move.registers}
 
     def finish_loads(self, g: Gang) -> None:
         """`wait::ld` of the warps that run."""
         memory, running = memory_of(g), g.warps_of(g.running())
-        for move in [move for move in self.loads if move.warp in running]:
+        over = [move for move in self.loads if move.warp in running]
+        for move in over:
             self.loads.remove(move)
             order = memory.order
             order.loading[move.cells.at] -= 1
             order.was_read(move.cells, move.warp, int(order.clocks.known[move.warp, move.warp]))
-            if not move.arrived:
-                self._arrive(g, move)
+        self._arrive(g, [move for move in over if not move.arrived])
 
     def finish_stores(self, g: Gang) -> None:
         """`wait::st` of the warps that run."""
@@ -95,13 +107,15 @@ def memory_of(g: Gang) -> TensorMemory:
     return g.cta.tensor
 
 
-def _set(g: Gang, warp: int, registers: tuple[int, ...], values: Array) -> None:
-    """Registers of one warp become the columns of values [32, registers]."""
-    lanes = np.flatnonzero(g.alone(warp))
-    for number, register in enumerate(registers):
-        whole = np.array(g.full(g.registers[register]))
-        whole[lanes] = values[:, number].view(whole.dtype)
-        g.registers[register] = whole
+def _lanes(g: Gang, warp: int) -> slice:
+    """Those of a warp."""
+    first = WARP * (warp - g.own_warps[0])
+    return slice(first, first + WARP)
+
+
+def _whole(g: Gang, registers: tuple[int, ...]) -> Array:
+    """Registers of all lanes as uint32 [registers, lanes]."""
+    return np.stack([g.full(g.registers[register]).view(np.uint32) for register in registers])
 
 
 def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
@@ -127,9 +141,10 @@ def _load(operands: Operands, instruction: PtxInstruction) -> Step:
             noted(g, order.read(move.cells, order.known(move.warp)), place)
             order.loading[move.cells.at] += 1
             g.tensor.loads.append(move)
-            for register in registers:
-                poison = POISON[g.registers[register].dtype]
-                g.registers[register] = np.where(g.alone(move.warp), poison, g.registers[register])
+        running = g.running()
+        for register in registers:
+            poison = POISON[g.registers[register].dtype]
+            g.registers[register] = np.where(running, poison, g.registers[register])
         g.tensor.flying.update(registers)
 
     return step
@@ -141,12 +156,11 @@ def _store(operands: Operands, instruction: PtxInstruction) -> Step:
     place = instruction.place
 
     def step(g: Gang) -> None:
-        order = memory_of(g).order
+        order, given = memory_of(g).order, _whole(g, registers)
         for move in moves(g):
             noted(g, order.overwrite(move.cells, order.known(move.warp)), place)
             order.storing[move.cells.at] += 1
-            given = [np.asarray(g.full(g.registers[r])).view(np.uint32)[g.alone(move.warp)] for r in registers]
-            move.values = np.stack(given, axis=-1)
+            move.values = given[:, _lanes(g, move.warp)].T
             g.tensor.stores.append(move)
 
     return step

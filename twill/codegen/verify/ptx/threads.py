@@ -250,7 +250,7 @@ class Gang:
         if self.products.flying and not block.touched.isdisjoint(self.products.flying):
             self.products.run_carefully(self, block)
         else:
-            for step in block.steps:
+            for step in block.batches:
                 step(self)
         if block.written:
             self.products.wrote(block.written)

@@ -116,17 +116,7 @@ class MmasInFlight:
                 self._finish(g, mma)
 
     def _finish(self, g: Gang, mma: MmaInFlight) -> None:
-        inputs = mma.inputs
-        first = inputs[0]
-        if (
-            isinstance(first, MmaRegister)
-            and first.product.result is not None
-            and inputs == _cells(first.product, len(inputs))
-        ):
-            d = first.product.result
-        else:
-            d = np.stack([_value(g, one) for one in inputs])
-        result = mma.run(np.ascontiguousarray(d.T))
+        result = mma.run(_accumulators(g, mma.inputs).T)
         mma.result = np.ascontiguousarray(result.T)
         mma.inputs = []
         for at in mma.reads:
@@ -137,6 +127,15 @@ class MmasInFlight:
             del self.flying[register]
             if cell.number >= 0:
                 g.registers[register] = mma.result[cell.number].view(g.code.initial[register].dtype)
+
+
+def _accumulators(g: Gang, inputs: list[Any]) -> Array:
+    """[registers, 128]: those of one multiply before it as they are."""
+    first = inputs[0]
+    before = first.product if isinstance(first, MmaRegister) else None
+    if before is not None and before.result is not None and inputs == _cells(before, len(inputs)):
+        return before.result
+    return np.stack([_value(g, one) for one in inputs])
 
 
 @lru_cache(maxsize=1)
@@ -157,7 +156,9 @@ def _value(g: Gang, given: Any) -> Array:
 @lru_cache(maxsize=512)
 def _read(descriptor: int, rows: int, mn_major: bool) -> Array:
     """Bytes that a descriptor's matrix takes."""
-    return (chunks(descriptor, rows, mn_major)[..., None] + np.arange(16)).reshape(-1, 16)
+    found: Array = (chunks(descriptor, rows, mn_major)[..., None] + np.arange(16)).reshape(-1, 16)
+    found.flags.writeable = False
+    return found
 
 
 def issue(operands: Operands, instruction: PtxInstruction) -> Callable[[Gang], None]:
@@ -200,8 +201,9 @@ def issue(operands: Operands, instruction: PtxInstruction) -> Callable[[Gang], N
                     mmas._found(g, "reads the result of", mmas.flying[register], instruction)
             source = np.stack([np.asarray(g.full(g.registers[r])).view(np.uint32) for r in left], axis=-1)
         for at in reads:
-            if highest(at) >= len(g.cta.shared):
-                raise Stopped("bounds", f"a multiply reads shared address {highest(at):#x} of {len(g.cta.shared):#x}")
+            last = highest(at[:, -1])
+            if last >= len(g.cta.shared):
+                raise Stopped("bounds", f"a multiply reads shared address {last:#x} of {len(g.cta.shared):#x}")
             said = g.cta.shadow.begin(at, warps)
             if said:
                 rule, _, message = said.partition(":")
@@ -217,10 +219,9 @@ def issue(operands: Operands, instruction: PtxInstruction) -> Callable[[Gang], N
             raise Stopped("wgmma-wait", "an accumulator is a register of A of a multiply in flight")
         mma = MmaInFlight(run, inputs, reads, place)
         mmas.open.append(mma)
-        for register in left:
-            mmas.flying[register] = MmaRegister(mma, -1)
-        for index, register in enumerate(numbers):
-            mmas.flying[register] = MmaRegister(mma, index)
+        mmas.flying.update(dict.fromkeys(left, MmaRegister(mma, -1)))
+        mmas.flying.update(zip(numbers, _cells(mma, len(numbers)), strict=True))
+        for register in numbers:
             g.registers[register] = _POISON[g.registers[register].dtype]
 
     return step

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 
 from tests.codegen.verify.ptx import test_strangers as strangers
@@ -59,29 +58,15 @@ def boxes_outermost_first(monkeypatch: Patch) -> None:
 
 
 def columns_of_d(monkeypatch: Patch) -> None:
-    def wrong(columns: int) -> tuple[Any, Any]:
-        lane, number = np.ogrid[:32, : columns // 2]
-        return lane // 4 + 8 * (number // 2 % 2), 8 * (number // 4) + lane % 4 + 4 * (number % 2)
-
-    monkeypatch.setattr(fragments, "_d_places", wrong)
+    monkeypatch.setattr(fragments, "_OF_D", (3, 0, 2, 4, 1))
 
 
 def rows_of_d(monkeypatch: Patch) -> None:
-    def wrong(columns: int) -> tuple[Any, Any]:
-        lane, number = np.ogrid[:32, : columns // 2]
-        return lane // 4 + 8 * (number % 2), 8 * (number // 4) + 2 * (lane % 4) + number // 2 % 2
-
-    monkeypatch.setattr(fragments, "_d_places", wrong)
+    monkeypatch.setattr(fragments, "_OF_D", (4, 0, 2, 1, 3))
 
 
 def registers_of_a(monkeypatch: Patch) -> None:
-    right = fragments._a_places
-
-    def wrong(bits: int, registers: int) -> tuple[Any, Any]:
-        row, column = right(bits, registers)
-        return row[:, [0, 2, 1, 3]], column[:, [0, 2, 1, 3]]
-
-    monkeypatch.setattr(fragments, "_a_places", wrong)
+    monkeypatch.setattr(fragments, "_OF_A", (2, 0, 3, 1, 4))
 
 
 def matrices_transposed(monkeypatch: Patch) -> None:

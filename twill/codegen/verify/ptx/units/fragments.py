@@ -8,7 +8,6 @@ accumulator i of row g + 8 (i / 2 % 2) the column 8 (i / 4) + 2 t + i % 2. A war
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,8 @@ Array = NDArray[Any]
 
 INTEGERS: dict[str, Any] = {"s8": np.int8, "u8": np.uint8}
 UNSIGNED: dict[int, Any] = {8: np.uint8, 16: np.uint16, 32: np.uint32}
+_OF_A = (3, 0, 2, 1, 4)  # registers are [g, t, r / 2, r % 2, element], the matrix [r % 2, g, r / 2, t, element]
+_OF_D = (3, 0, 2, 1, 4)  # registers are [g, t, i / 4, i / 2 % 2, i % 2], the matrix [i / 2 % 2, g, i / 4, t, i % 2]
 
 
 def width(kind: str) -> int:
@@ -40,30 +41,6 @@ def _wide(values: Array) -> Array:
         return values.astype(np.float64)
 
 
-@lru_cache
-def _a_places(bits: int, registers: int) -> tuple[Array, Array]:
-    """Row and column of each element: [32 lanes, registers, elements of a register]."""
-    per = 32 // bits
-    lane, register, element = np.ogrid[:32, :registers, :per]
-    row = lane // 4 + 8 * (register % 2) + 0 * element
-    return row, per * (lane % 4 + 4 * (register // 2)) + element
-
-
-@lru_cache
-def _b_places(bits: int, registers: int) -> tuple[Array, Array]:
-    """Row (along k) and column (along n) of each element: [32 lanes, registers, elements of a register]."""
-    per = 32 // bits
-    lane, register, element = np.ogrid[:32, :registers, :per]
-    return per * (lane % 4 + 4 * register) + element, lane // 4 + 0 * (register + element)
-
-
-@lru_cache
-def _d_places(columns: int) -> tuple[Array, Array]:
-    """Row and column of each accumulator of a warp: [32 lanes, columns / 2]."""
-    lane, number = np.ogrid[:32, : columns // 2]
-    return lane // 4 + 8 * (number // 2 % 2), 8 * (number // 4) + 2 * (lane % 4) + number % 2
-
-
 def _elements(registers: Array, kind: str) -> Array:
     """[..., r] registers (uint32) as [..., r, elements of a register]."""
     bits = width(kind)
@@ -73,37 +50,38 @@ def _elements(registers: Array, kind: str) -> Array:
 
 def a_matrix(registers: Array, kind: str) -> Array:
     """A [..., 16, k] of the registers (uint32) [..., 32, r] of a warp."""
-    count = registers.shape[-1]
-    row, column = _a_places(width(kind), count)
-    elements = _elements(registers, kind)
-    matrix = np.zeros((*registers.shape[:-2], 16, max(count // 2, 1) * 4 * 32 // width(kind)), elements.dtype)
-    matrix[..., row, column] = elements
-    return matrix
+    *warps, _, count = registers.shape
+    elements = _elements(registers, kind).reshape(*warps, 8, 4, count // 2, 2, -1)
+    return _moved(elements, _OF_A).reshape(*warps, 16, -1)
 
 
 def b_matrix(registers: Array, kind: str) -> Array:
     """B [..., k, 8] of the registers (uint32) [..., 32, r] of a warp."""
-    count = registers.shape[-1]
-    row, column = _b_places(width(kind), count)
-    elements = _elements(registers, kind)
-    matrix = np.zeros((*registers.shape[:-2], count * 4 * 32 // width(kind), 8), elements.dtype)
-    matrix[..., row, column] = elements
-    return matrix
+    *warps, _, count = registers.shape
+    elements = _elements(registers, kind).reshape(*warps, 8, 4, count, 1, -1)  # g, t, r, of one, element
+    return _moved(elements, (2, 1, 4, 3, 0)).reshape(*warps, -1, 8)
 
 
 def d_matrix(registers: Array, kind: str) -> Array:
     """The accumulators [..., 16, n] of the registers (uint32) [..., 32, r] of a warp: f32, s32, or f16 in pairs."""
     values = _accumulators(registers, kind)
-    row, column = _d_places(2 * values.shape[-1])
-    matrix = np.zeros((*values.shape[:-2], 16, 2 * values.shape[-1]), values.dtype)
-    matrix[..., row, column] = values
-    return matrix
+    *warps, _, count = values.shape
+    return _moved(values.reshape(*warps, 8, 4, count // 4, 2, 2), _OF_D).reshape(*warps, 16, 2 * count)
 
 
 def d_registers(matrix: Array, kind: str) -> Array:
     """The registers (uint32) [..., 32, r] of accumulators given as bits [..., 16, n] (uint32, or uint16 for f16)."""
-    row, column = _d_places(matrix.shape[-1])
-    return np.ascontiguousarray(matrix[..., row, column]).view(np.uint32)
+    *warps, _, columns = matrix.shape
+    sizes = (8, 4, columns // 8, 2, 2)
+    apart = matrix.reshape(*warps, *(sizes[axis] for axis in _OF_D))
+    registers = _moved(apart, tuple(map(_OF_D.index, range(5)))).reshape(*warps, 32, columns // 2)
+    return np.ascontiguousarray(registers).view(np.uint32)
+
+
+def _moved(array: Array, axes: tuple[int, ...]) -> Array:
+    """Its last five axes in another order."""
+    first = array.ndim - len(axes)
+    return array.transpose(*range(first), *(first + axis for axis in axes))
 
 
 def _accumulators(registers: Array, kind: str) -> Array:

@@ -16,7 +16,7 @@ from twill.codegen.verify.ptx.units.block_scales import NARROW, narrow
 from twill.codegen.verify.ptx.units.fragments import INTEGERS, UNSIGNED, numbers, width
 from twill.codegen.verify.ptx.units.mma_sums import multiply_add
 from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor, SharedMatrixDescriptor
-from twill.codegen.verify.ptx.units.wgmma import placed
+from twill.codegen.verify.ptx.units.wgmma import chunks_of, placed
 from twill.ptx.formats import FORMATS
 
 Array = NDArray[Any]
@@ -48,9 +48,10 @@ def _bytes_of(where: SharedMatrixDescriptor, rows: int, size: int, mn_major: boo
 
 def shared_operand(shared: Array, at: Array, rows: int, kind: str, mn_major: bool) -> Array:
     """The operand [rows, k], exact, whose bytes lie `at` (as `bytes_of` says)."""
+    read = chunks_of(shared, at[..., 0])
     if kind in NARROW:
-        return narrow(shared[at], kind).reshape(rows, -1)
-    read = shared[at].view(UNSIGNED[width(kind)])
+        return narrow(read, kind).reshape(rows, -1)
+    read = read.view(UNSIGNED[width(kind)])
     if mn_major:
         return numbers(read.reshape(at.shape[0], -1), kind).T[:rows]
     return numbers(read.reshape(rows, -1), kind)
@@ -73,6 +74,6 @@ def multiply(does: InstructionDescriptor, a: Array, b: Array, d: Array | None, s
         before = d.view(np.int32).astype(np.int64)
     elif d is not None:
         before = d.view(np.float32).astype(np.float64) * 2.0**-scale
-    sign_a, sign_b = (-1 if negated else 1 for negated in does.negated)
-    made = multiply_add(sign_a * a, sign_b * b.T, before, does.d, does.saturate)
+    a, b = (-operand if negated else operand for operand, negated in zip((a, b), does.negated, strict=True))
+    made = multiply_add(a, b.T, before, does.d, does.saturate)
     return np.ascontiguousarray(made).view(np.uint32)

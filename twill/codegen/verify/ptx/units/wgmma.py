@@ -89,7 +89,9 @@ def multiply(
         left = a_matrix(a.reshape(4, 32, 4), kinds[1]).reshape(64, k)
     right = matrix(desc_b, n, kinds[2], trans_b, shared).T
     added = d_matrix(d.reshape(4, 32, -1), kinds[0]).reshape(64, n) if scale_d else None
-    result = multiply_add(imm_scale_a * left, imm_scale_b * right, added, kinds[0], saturate)
+    left = -left if imm_scale_a < 0 else left
+    right = -right if imm_scale_b < 0 else right
+    result = multiply_add(left, right, added, kinds[0], saturate)
     return d_registers(result.reshape(4, 16, n), kinds[0]).reshape(128, -1)
 
 
@@ -99,10 +101,17 @@ def matrix(descriptor: int, rows: int, kind: str, mn_major: bool, shared: Array)
     at = chunks(descriptor, rows, mn_major)
     if highest(at) + _CHUNK > len(shared):
         raise ValueError(f"wgmma reads byte {highest(at) + _CHUNK - 1} of {len(shared)} bytes of shared memory")
-    read = shared[at[..., None] + np.arange(_CHUNK)].view(bits)
+    read = chunks_of(shared, at).view(bits)
     if mn_major:  # [k, chunk along M or N, elements]
         return numbers(read.reshape(at.shape[0], -1), kind).T[:rows]
     return numbers(read.reshape(rows, -1), kind)  # [row, chunk along K, elements]
+
+
+def chunks_of(shared: Array, at: Array) -> Array:
+    """The 16 bytes at each of these addresses, multiples of 16: uint8 [..., 16]."""
+    whole = shared[: len(shared) // _CHUNK * _CHUNK].view(np.complex128)  # of 16 bytes, which are only moved
+    found: Array = whole[at // _CHUNK][..., None].view(np.uint8)
+    return found
 
 
 def chunks(descriptor: int, rows: int, mn_major: bool) -> Array:
