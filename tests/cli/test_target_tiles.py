@@ -32,7 +32,7 @@ def rows(kernel: Extracted) -> set[tuple[int, int]]:
 def test_tiles_of_192_rows_are_those_of_128_of_the_sidecar_on_blackwell(capsys: pytest.CaptureFixture[str]) -> None:
     kernel, given = asked("examples/attention_any_length.py", "--spec", "full")
     assert rows(kernel) == {(192, 80), (192, 128)}
-    made, again = fitting(kernel, B200, given)
+    made, again = fitting(kernel, B200, given, {})
     assert rows(made) == {(128, 128)}
     assert "BLOCK_M=128" in again.const and "BLOCK_N=128" in again.const
     assert "Blackwell has 128 or 64 rows" in capsys.readouterr().err
@@ -41,14 +41,14 @@ def test_tiles_of_192_rows_are_those_of_128_of_the_sidecar_on_blackwell(capsys: 
 
 def test_tiles_that_the_target_has_stay(capsys: pytest.CaptureFixture[str]) -> None:
     kernel, given = asked("examples/attention_any_length.py", "--spec", "full")
-    assert fitting(kernel, H100, given) == (kernel, given)
+    assert fitting(kernel, H100, given, {}) == (kernel, given)
     assert capsys.readouterr().err == ""
 
 
 def test_where_the_sidecar_has_no_others_the_error_stays() -> None:
     kernel, given = asked("examples/dual_gemm.py", "--spec", "bf16-192")
     with pytest.raises(exc.UnsupportedInKernel, match="a product of 192 x 128 x 64"):
-        fitting(kernel, B200, given)
+        fitting(kernel, B200, given, {})
 
 
 def clusters(file: str, *words: str) -> list[int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
+from threading import Event
+from time import sleep
 from typing import Any
 
 import pytest
@@ -122,6 +124,26 @@ def test_after_its_time_no_other_schedule_is_looked_for_and_the_last_refusal_is_
     with pytest.raises(exc.BuildRejected, match="spill 1"):
         emit_solved(kernel(GEMM), machine(), PatientSolver(solved, 40, lambda: 30.0 * len(builds.schedules)))
     assert len(builds.schedules) == 2
+
+
+def test_a_build_that_is_refused_ends_the_abstract_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is the refusal, whatever the machine says."""
+    asked = Event()
+
+    def refuse(*given: object) -> None:
+        asked.wait(60)
+        raise refusal("budget", "too many")
+
+    def verified(*given: object, over: Callable[[], bool], **named: object) -> None:
+        asked.set()
+        while not over():
+            sleep(0.001)
+        raise exc.BudgetExhausted("the time ended")
+
+    monkeypatch.setattr(emit, "build_kernel", refuse)
+    monkeypatch.setattr(emit, "verify", verified)
+    with pytest.raises(exc.BuildRejected, match="too many"):
+        emit_scheduled(kernel(GEMM), machine(), schedule(GEMM))
 
 
 def test_fail_an_emission_whose_time_ends_on_the_abstract_machine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph, Region
 from twill.graph.extract import extract
-from twill.graph.links import carried_links
+from twill.graph.links import carried_links, components
 from twill.tile.rewrite.pipeline import Allowed
 
 
@@ -110,3 +110,7 @@ def test_a_value_that_begins_anew_ties_nothing() -> None:
     graph = example("layer_norm")
     main, other = both(graph, 1)
     assert carried_links(graph, main, other, [0] * 99) == {}
+
+
+def test_components_are_what_pairs_connect() -> None:
+    assert sorted(map(sorted, components([(1, 2), (3, 3), (2, 4)]))) == [[1, 2, 4], [3]]

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import itertools
-import random
 import re
 
 import networkx as nx
@@ -15,7 +13,7 @@ from tests.graphs import edge, graph, instruction
 from tests.kernels import example
 from twill.cli import main
 from twill.graph.dependence import DependenceGraph
-from twill.graph.networks import FORMATS, components, program_order, ranks, recurrences
+from twill.graph.networks import FORMATS, ranks, recurrences
 
 KERNELS = ("attention", "gemm", "layer_norm")
 
@@ -67,26 +65,6 @@ def test_ranks_put_everything_behind_what_it_waits_for() -> None:
     assert ranks(made) == [[0, 3], [2], [1]]
     knotted = graph(tuple(map(instruction, range(3))), (edge(0, 1, 0), edge(1, 0, 0), edge(1, 2, 4)))
     assert ranks(knotted) == [[0, 1], [2]]
-
-
-def test_program_order_is_the_first_by_number_of_all_that_respect_the_pairs() -> None:
-    random.seed(4)
-    for _ in range(200):
-        count = random.randint(1, 5)
-        pairs = [(random.randrange(count), random.randrange(count)) for _ in range(random.randint(0, 4))]
-        orders = [
-            order
-            for order in itertools.permutations(range(count))
-            if all(order.index(a) < order.index(b) for a, b in pairs if a != b)
-        ]
-        assert sorted(program_order(count, pairs)) == list(range(count))
-        if orders:
-            assert program_order(count, pairs) == list(min(orders))
-    assert program_order(4, [(1, 2), (2, 1), (2, 0)]) == [3, 0, 1, 2]
-
-
-def test_components_are_what_pairs_connect() -> None:
-    assert sorted(map(sorted, components([(1, 2), (3, 3), (2, 4)]))) == [[1, 2, 4], [3]]
 
 
 @pytest.mark.parametrize("words", [["--json"], ["--format", "json"]])

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from twill.tile.mlir import Dense, RawOp, parse
-from twill.tile.mlir_attributes import descriptor_type, spell_bits
+from twill.tile.mlir_attributes import descriptor_type, spell_bits, spell_constants
 from twill.tile.program import TileType
 
 
@@ -89,6 +89,14 @@ def test_nan_is_not_read_as_a_number() -> None:
 def test_spelling_bits_leaves_integers_alone() -> None:
     text = "dense<10> : tensor<4xi32> dense<1.0> : tensor<4xf32>"
     assert spell_bits(text) == text
+
+
+def test_a_number_that_all_elements_are_is_read_once() -> None:
+    """xDSL makes a number for each element of a tile of integers: 0.2 s for one of 128 x 128."""
+    text = "dense<1024> : tensor<128x128xi32> dense<0xFF800000> : tensor<128xf32> dense<[1, 2]> : tensor<2xi32>"
+    said = 'dense<1024> : tensor<i32> dense<"0x000080FF"> : tensor<f32> dense<[1, 2]> : tensor<2xi32>'
+    assert spell_constants(text) == said
+    assert constant("dense<true> : tensor<4x4xi1>", "tensor<4x4xi1>") == Dense(1)
 
 
 def test_attributes_become_python_values() -> None:

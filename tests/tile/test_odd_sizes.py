@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from twill.exc import KernelDoesNotCompile
-from twill.kernel.specialization import resolve
-from twill.tile.odd_sizes import number_at, tile_program
+from twill.kernel.specialization import Specialization, resolve
+from twill.tile.odd_sizes import Known, number_at, tile_program
+from twill.tile.program import TileProgram
 from twill.tile.translate import translate
 
 KERNEL = """
@@ -47,6 +48,22 @@ def test_several_sizes_are_taken_one_after_the_other() -> None:
     assert shapes == {(192, 128), (80, 128), (192, 80)}
     constants = {op.attribute("value") for op in program.ops() if op.kind == "constant"}
     assert {192, 80} <= constants
+
+
+def test_whoever_reads_several_sizes_reads_powers_of_two_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Specialization] = []
+    read = translate.tile_program
+
+    def counted(spec: Specialization) -> TileProgram:
+        compiled.append(spec)
+        return read(spec)
+
+    monkeypatch.setattr(translate, "tile_program", counted)
+    known: Known = {}
+    for words in (["BLOCK_N=80"], ["BLOCK_N=96"], ["BLOCK_N=80"]):
+        sig = [f"{name}=tensordesc<bf16[1,{words[0][8:]},128]>" for name in ("k_desc", "v_desc")]
+        tile_program(resolve("examples/attention_any_length.py", spec="full", const=words, sig=sig), known)
+    assert len(compiled) == len(set(compiled))
 
 
 def test_numbers_follow_the_constant(tmp_path: Path) -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from twill.cli import codes
+from twill.cli.emit_why import competed, promised, tried
 
 CTAS = 2  # of a pair
 Made = TypeVar("Made")
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable
 
     from twill.codegen.emission import Extracted
     from twill.codegen.emit import Emission
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from twill.machine.description import Machine
     from twill.schedule.document import Schedule
     from twill.solve.shared_budget import SharedBudget
+    from twill.tile.odd_sizes import Known
     from twill.tile.rewrite.pipeline import Rewrite
 
 EMISSION = 4  # budgets that solves and builds may take together, before the last refusal is the answer
@@ -56,11 +58,12 @@ def emit(arguments: Namespace) -> int:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
     target_of(machine)
-    kernel = extracted_as(arguments, conditional=arguments.language == "cuda")
+    known: Known = {}
+    kernel = extracted_as(arguments, conditional=arguments.language == "cuda", known=known)
     if arguments.dump_after in kernel.behind:
         sys.stdout.write(program_text(kernel.behind[arguments.dump_after]))
         return codes.SOLVED
-    kernel, arguments = fitting(kernel, machine, arguments)
+    kernel, arguments = fitting(kernel, machine, arguments, known)
     say_promises(kernel.program)
     if arguments.from_ir is not None:
         sys.stdout.write(printed(kernel, machine, Path(arguments.from_ir)))
@@ -140,19 +143,20 @@ def emitted(
     record: gets what became of each candidate."""
     from twill.codegen.emission import emit_scheduled, emit_solved
     from twill.codegen.room import PatientSolver
+    from twill.codegen.verify.abstract.two_processes import processors
     from twill.solve.shared_budget import SharedBudget
 
     if arguments.schedule is not None:
         schedule = given(arguments)
         cluster = arguments.cluster or (CTAS if schedule.cooperation.pair else 1)
-        return emit_scheduled(kernel, machine, schedule, say_more, cluster, record)
+        return emit_scheduled(kernel, machine, schedule, say_more, cluster, record, processors())
 
     budget = SharedBudget(arguments.budget)
     limit = math.inf if arguments.budget is None else EMISSION * arguments.budget
 
     def make(asked: Namespace) -> Emission:
         solve = PatientSolver(lambda graph, on: solved(graph, on, asked, budget), limit)
-        return emit_solved(kernel, machine, solve, say_more, asked.cluster, record)
+        return emit_solved(kernel, machine, solve, say_more, asked.cluster, record, processors())
 
     return with_registers(kernel, machine, arguments, lambda asked: in_pairs(kernel, machine, asked, make))
 
@@ -202,43 +206,6 @@ def pairs_pay(kernel: Extracted, machine: Machine, alone: Namespace, paired: Nam
     return solved(kernel.graph, machine, paired).ii < solved(kernel.graph, machine, alone).ii
 
 
-def promised(kernel: Extracted, machine: Machine) -> Iterator[str]:
-    """What promises of divisibility that nobody made would buy: a line for each tile that threads move without one. The
-    code is right at any size without them."""
-    from twill.graph.price import price_transfer
-    from twill.graph.work import tile_bytes
-    from twill.tile.access.promises import unpromised
-
-    missing = [*unpromised(kernel.program)]
-    if not missing:
-        yield 'promises (":16" in a type): none is missing, every tile that the TMA can move goes by it'
-        return
-    yield 'promises (":16" in a type) that would bring a tile through the TMA, cycles of one tile:'
-    for op, why in missing:
-        access, way = op.access, "load" if op.kind == "tile_load" else "store"
-        assert access is not None
-        size = tile_bytes(tuple(axis.extent for axis in access.axes), access.element)
-        now, then = (price_transfer(machine.transfer(f"{transport}_{way}"), size).uses[0].cycles
-                     for transport in (access.transport if way == "load" else "plain", "tma"))  # fmt: skip
-        yield f"  line {op.line}: {access.base}, {now} by threads, {then} by the TMA: {why}"
-
-
-def competed(schedule: Schedule) -> Iterator[str]:
-    """A line for each cooperation that the solve looked at: how it cuts the kernel, its I and what became of it."""
-    yield "cooperations (solve), cycles from one iteration of the main loop to the next:"
-    for one in schedule.candidates:
-        of = one.cooperation
-        cut = f"{of.blocks} row blocks along {of.dim}" if of.dim else "one row block"
-        fused = f", {of.fuse} instances fused" if of.fuse > 1 else ""
-        yield f"  {cut}{fused} ({'' if one.ii is None else f'I = {one.ii}'}): {one.verdict}".replace(" ()", "")
-
-
-def tried(attempts: Sequence[Attempt]) -> Iterator[str]:
-    """A line for each candidate of lowering: its choices, predicted cost and what became of it."""
-    yield "lowerings (emit), predicted on one SM:"
-    yield from (f"  {attempt}" for attempt in attempts)
-
-
 def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[Extracted, Namespace]:
     """The kernel with the tiles that a tuning found best; its schedule and clusters are given from now on. Errors:
     NotTuned."""
@@ -252,8 +219,9 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
     return extracted_as(again), again
 
 
-def extracted_as(arguments: Namespace, *, conditional: bool = True) -> Extracted:
-    """The kernel that the arguments name, rewritten as they allow. conditional: whether its warps can vote."""
+def extracted_as(arguments: Namespace, *, conditional: bool = True, known: Known | None = None) -> Extracted:
+    """The kernel that the arguments name, rewritten as they allow. conditional: whether its warps can vote. known:
+    programs that were read before (`twill.tile.odd_sizes`)."""
     from twill.codegen.emission import extract
     from twill.tile.rewrite.pipeline import Allowed
 
@@ -267,6 +235,7 @@ def extracted_as(arguments: Namespace, *, conditional: bool = True) -> Extracted
         strict=arguments.strict_math,
         fp_fusion=not arguments.no_fp_fusion,
         split=arguments.split,
+        known=known,
     )
 
 

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from twill.codegen.emission import Extracted
     from twill.machine.description import Machine
+    from twill.tile.odd_sizes import Known
 
 
-def fitting(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[Extracted, Namespace]:
+def fitting(kernel: Extracted, machine: Machine, arguments: Namespace, known: Known) -> tuple[Extracted, Namespace]:
     """The kernel and its arguments as they are, if the target has products of its tiles; else with the largest tiles of
     its table `tune` that the target has, which is said. Errors: UnsupportedInKernel of the tiles as they are, where a
-    schedule or a warp program for them is given, or no others are."""
+    schedule or a warp program for them is given, or no others are. known: programs that were read before, to which
+    those of other tiles are added."""
     from twill import exc
     from twill.cli.complaint import complain
     from twill.cli.emit import extracted_as
@@ -33,7 +35,7 @@ def fitting(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
             given = {"sig": [*arguments.sig, *tiles.sig], "const": [*arguments.const, *tiles.const]}
             again = Namespace(**{**vars(arguments), **given})
             try:
-                made = extracted_as(again, conditional=arguments.language == "cuda")
+                made = extracted_as(again, conditional=arguments.language == "cuda", known=known)
                 target.refuse(made.on(machine).graph)
             except exc.TwillError:
                 continue

@@ -41,7 +41,7 @@ from twill.schedule.document import Schedule, Strategy
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve as solve_alone
 from twill.tile.access.resolve import resolve_accesses
-from twill.tile.odd_sizes import tile_program
+from twill.tile.odd_sizes import Known, tile_program
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.conditional_rescale import RescaleReport, rescaling
 from twill.tile.rewrite.pipeline import EVERYTHING, EXTRACTED, Allowed, in_parts, rewrite
@@ -105,16 +105,18 @@ def extract(
     strict: bool = False,
     fp_fusion: bool = True,
     split: int | None = None,
+    known: Known | None = None,
 ) -> Extracted:
     """`FILE[::KERNEL]` and its specialization, as for `twill.graph.extract`, with all that emission needs.
 
     allowed: rewrites of the tile program. order: see `twill.codegen.lower.dynamic_scheduler`. strict: whether every
     number is rounded where and as the kernel says (`twill.codegen.numerics`). fp_fusion: false turns it off whatever
     the specialization says. split: into how many parts K is split (None: as the specialization says).
+    known: programs that were read before (`twill.tile.odd_sizes`).
     """
     specialization = resolve(target, spec=spec, sig=sig, const=const, strict=strict)
     specialization = replace(specialization, fp_fusion=specialization.fp_fusion and fp_fusion)
-    program = resolve_accesses(tile_program(specialization))
+    program = resolve_accesses(tile_program(specialization, known))
     return replace(_extracted(specialization, program, in_parts(allowed, specialization, split)), order=order)
 
 
@@ -137,6 +139,7 @@ def emit_solved(
     notify: OnStep = lambda text: None,
     cluster: int = 1,
     record: Recorder = unrecorded,
+    processes: int = 1,
 ) -> Emission:
     """The kernel, solved by `solve` and emitted; with products as it has them where transposed ones have no schedule,
     or no room. cluster: CTAs that load tiles together (`twill.codegen.lower.multicast`). record: gets what became of
@@ -145,7 +148,7 @@ def emit_solved(
     Errors: those of `refuse_unlowerable`, before anything is solved; those of `solve` and of
     `twill.codegen.emit.emit`; BuildRejected if no room helps.
     """
-    asked = (machine, solve, notify, cluster, record)
+    asked = (machine, solve, notify, cluster, record, processes)
     try:
         return _emit_solved(kernel, *asked)
     except (exc.Infeasible, exc.CandidateRefused, exc.UnsupportedInKernel) as refused:
@@ -160,7 +163,7 @@ def emit_solved(
 
 
 def _emit_solved(
-    kernel: Extracted, machine: Machine, solve: Solver, notify: OnStep, cluster: int, record: Recorder
+    kernel: Extracted, machine: Machine, solve: Solver, notify: OnStep, cluster: int, record: Recorder, processes: int
 ) -> Emission:
     """The kernel as it is. Errors: as above."""
     kernel = kernel.on(machine)
@@ -204,7 +207,7 @@ def _emit_solved(
 
     schedule = solve(kernel.graph, machine)
     over = solve.over if isinstance(solve, PatientSolver) else never
-    asked = (notify, kernel.order, cluster, record, roomier, over)
+    asked = (notify, kernel.order, cluster, record, roomier, over, processes)
     return emit(kernel.wired, kernel.specialization, schedule, machine, *asked)
 
 
@@ -215,6 +218,7 @@ def emit_scheduled(
     notify: OnStep = lambda text: None,
     cluster: int = 1,
     record: Recorder = unrecorded,
+    processes: int = 1,
 ) -> Emission:
     """The kernel, emitted with a given schedule. cluster, record: as for `emit_solved`.
 
@@ -227,7 +231,8 @@ def emit_scheduled(
     target_of(machine).refuse(kernel.graph)
     refuse_foreign(schedule, kernel.graph, machine)
     check_or_raise(schedule, machine)
-    return emit(kernel.wired, kernel.specialization, schedule, machine, notify, kernel.order, cluster, record)
+    asked = (notify, kernel.order, cluster, record)
+    return emit(kernel.wired, kernel.specialization, schedule, machine, *asked, processes=processes)
 
 
 def _is_of(schedule: Schedule, graph: DependenceGraph, machine: Machine) -> bool:

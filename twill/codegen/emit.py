@@ -6,6 +6,7 @@ Every step may refuse; nothing that was refused by one gets to the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from twill import exc
@@ -81,12 +82,14 @@ def emit(
     record: Recorder = unrecorded,
     roomier: Callable[[Roomier, exc.CandidateRefused], Roomier | None] = lambda last, rejected: None,
     over: Callable[[], bool] = never,
+    processes: int = 1,
 ) -> Emission:
     """The kernel of `schedule`, compiled: the first of its candidates (`twill.codegen.lower.candidates`) that is not
     refused. wired: the program whose graph was scheduled. on_step: gets the name of each step before it begins. order:
     of instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate. roomier: a
     schedule with more registers free than the last one, which the compiler refused, or with more shared memory free
-    than the last one, whose rings did not fit. over: whether the time for all of it is.
+    than the last one, whose rings did not fit. over: whether the time for all of it is. processes: more than one may
+    work at it.
 
     Errors: ScheduleMismatch, UnsupportedInKernel, SharedMemoryFull from lowering; WarpProgramBroken, UnknownProblem,
     and BudgetExhausted when the time is over, from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected
@@ -106,7 +109,7 @@ def emit(
         if refused:
             on_step(f"again with {candidate.asked}")
         refused.append(made)  # unless it is taken
-        return _emitted(made, specialization, scheduled, machine, on_step, over)
+        return _emitted(made, specialization, scheduled, machine, on_step, over, processes)
 
     def notify(became: Attempt) -> None:
         record(became)
@@ -130,21 +133,37 @@ def _emitted(
     machine: Machine,
     on_step: Callable[[str], None],
     over: Callable[[], bool],
+    processes: int,
 ) -> Emission:
-    """A warp program, compiled and checked, and its PTX with it: a build is refused far more often than a program is
-    wrong, and takes less time than the abstract machine where a kernel has many sizes."""
+    """A warp program, compiled and checked, and its PTX with it. The compiler works beside the abstract machine, and
+    ends it where it refuses the build: builds are refused far more often than programs are wrong."""
     program = warp_program.program
     refuse_crowded(warp_program)
-    on_step("printing and compiling")
-    built = build_kernel(warp_program, specialization, schedule, machine)
+    on_step("printing, compiling, and running on the abstract machine")
+    with ThreadPoolExecutor(1, "compiler") as compiler:
+        building = compiler.submit(build_kernel, warp_program, specialization, schedule, machine)
+        try:
+            violations = verify(
+                warp_program,
+                problem_of(specialization),
+                over=lambda: over() or rejected(building),
+                processes=processes,
+            )
+        except exc.TwillError:
+            building.result()  # where the compiler refuses the kernel, too, that is the refusal
+            raise
+        built = building.result()
     refuse_misordered(warp_program, built)
-    on_step("running on the abstract machine")
-    violations = verify(warp_program, problem_of(specialization), over=over)
     if violations:
         raise exc.WarpProgramBroken(
             program.kernel, [v.describe() for v in violations], file=program.file, line=violations[0].line
         )
     return built
+
+
+def rejected(building: Future[Emission]) -> bool:
+    """Whether a build has ended without a kernel."""
+    return building.done() and building.exception() is not None
 
 
 def refuse_crowded(warp_program: WarpProgram) -> None:
@@ -197,6 +216,7 @@ def build_kernel(
         lines=printed.lines,
         accept_slow=accept_slow,
         fused=program.fp_fusion and not program.strict,
+        persistent=True,
     )
     manifest = make_manifest(
         warp_program,

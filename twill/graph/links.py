@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
 
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
 
+Member = TypeVar("Member", bound=Hashable)
 Place = tuple[int, int]
 """A region, and a node of it."""
 
@@ -44,8 +46,6 @@ def linked_loops(graph: DependenceGraph) -> frozenset[tuple[int, int]]:
 def _linked(graph: DependenceGraph, through: bool) -> dict[Place, set[Place]]:
     """Nodes of all loops whose carried values are one value, as connected components. through: or begin with what
     straight-line code makes of another one."""
-    from twill.graph.networks import components
-
     pairs: list[tuple[Place, Place]] = []
     for region in graph.regions:
         for one in region.carried:
@@ -54,6 +54,15 @@ def _linked(graph: DependenceGraph, through: bool) -> dict[Place, set[Place]]:
             if through and one.result_of is not None:
                 pairs += [(mine, place) for place in _ended_with(graph, one.result_of)]
     return {member: part for part in components(pairs) for member in part}
+
+
+def components(pairs: Iterable[tuple[Member, Member]]) -> list[set[Member]]:
+    """What is connected by pairs; a pair of equals is a component of one."""
+    part_of: dict[Member, set[Member]] = {}
+    for one, other in pairs:
+        part = part_of.get(one, {one}) | part_of.get(other, {other})
+        part_of.update(dict.fromkeys(part, part))
+    return [*{id(part): part for part in part_of.values()}.values()]
 
 
 def _ended_with(graph: DependenceGraph, place: Place) -> set[Place]:

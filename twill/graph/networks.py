@@ -8,8 +8,7 @@ Importing networkx takes as long as reading a kernel, so this module is imported
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -72,23 +71,6 @@ def ranks(graph: CostedGraph) -> list[list[int]]:
     whole = nx.condensation(within)
     members = whole.nodes(data="members")
     return [sorted(v for one in rank for v in members[one]) for rank in nx.topological_generations(whole)]
-
-
-def program_order(count: int, waits: Iterable[tuple[int, int]]) -> list[int]:
-    """0 ... count - 1 so that the first of each pair comes before the second, else by number. What is in a cycle of
-    pairs, or behind one, comes last, by number."""
-    within = nx.DiGraph((src, dst) for src, dst in waits if src != dst)
-    within.add_nodes_from(range(count))
-    order: list[int] = []
-    with suppress(nx.NetworkXUnfeasible):  # raised behind the last one that has a place
-        for v in nx.lexicographical_topological_sort(within):
-            order.append(v)
-    return order + sorted(set(range(count)) - set(order))
-
-
-def components(pairs: Iterable[tuple[Any, Any]]) -> list[set[Any]]:
-    """What is connected by pairs; a pair of equals is a component of one."""
-    return list(nx.connected_components(nx.Graph(pairs)))
 
 
 # -- formats

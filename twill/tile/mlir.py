@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from twill.tile.mlir_attributes import Attributes, Dense, Python, ValueType, spell_bits
+from twill.tile.mlir_attributes import Attributes, Dense, Python, ValueType, spell_constants
 from twill.tile.mlir_locations import Locations
 from twill.tile.program import TileType
 
@@ -70,7 +70,7 @@ class RawBlock:
 
 def parse(text: str, file: str) -> RawOp:
     """The module's operation tree. `file`: the absolute path whose lines locations are wanted for."""
-    return _Reader(spell_bits(text), file).module()
+    return _Reader(spell_constants(text), file).module()
 
 
 class _Reader:

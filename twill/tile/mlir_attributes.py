@@ -116,6 +116,15 @@ def value_type(attribute: Attribute) -> ValueType:
 _BYTES = {"f64": 8, "f32": 4, "bf16": 2, "f16": 2}
 
 
+def spell_constants(text: str) -> str:
+    """The text with tiles whose elements are all one number as tiles of no axis: of a constant that is all that is
+    asked for, and xDSL makes a number for each element of a tile of integers. Numbers in hexadecimal are bytes."""
+    return spell_bits(_COMMON.sub(r"dense<\1> : tensor<\2>", text))
+
+
+_COMMON = re.compile(r"dense<([\w.+-]+)> : tensor<(?:\d+x)+(\w+)>")
+
+
 def spell_bits(text: str) -> str:
     """The text with infinities and NaNs in constant tiles spelled as bytes.
 

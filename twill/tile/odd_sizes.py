@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 from twill.exc import KernelDoesNotCompile
@@ -20,15 +21,26 @@ from twill.tile.program import TileProgram
 from twill.tile.translate import translate
 
 SAMPLES = (16, 32, 64, 128, 256, 512, 1024)
+Known = dict[Specialization, TileProgram]
+"""Programs that were read before, of files that have not changed since."""
+
 ENOUGH = 3  # programs, which must all agree: two make a line, the others show that it is one
 NEAREST = 4  # as many are asked for: each takes a compilation, and with several such constants each of them does
 
 
-def tile_program(spec: Specialization) -> TileProgram:
+def tile_program(spec: Specialization, known: Known | None = None) -> TileProgram:
     """As `twill.tile.translate.translate.tile_program`, which it is for every kernel that Triton compiles.
 
-    Raises what that raises; `KernelDoesNotCompile` also where the sizes between powers of two cannot be derived.
+    known: of whoever reads one kernel at several sizes, which may follow from the same powers of two. Raises what that
+    raises; `KernelDoesNotCompile` also where the sizes between powers of two cannot be derived.
     """
+    known = {} if known is None else known
+    if spec not in known:
+        known[spec] = _read(spec, known)
+    return known[spec]
+
+
+def _read(spec: Specialization, known: Known) -> TileProgram:
     try:
         return translate.tile_program(spec)
     except KernelDoesNotCompile as refused:
@@ -37,7 +49,7 @@ def tile_program(spec: Specialization) -> TileProgram:
         sizes = odd_sizes(spec)
         if not sizes:
             raise
-        return derived(spec, max(sizes), refused)
+        return derived(spec, max(sizes), refused, known)
 
 
 def odd_sizes(spec: Specialization) -> set[int]:
@@ -46,8 +58,9 @@ def odd_sizes(spec: Specialization) -> set[int]:
     return {number for number in numbers if number > 0 and number & (number - 1)}
 
 
-def derived(spec: Specialization, size: int, refused: KernelDoesNotCompile) -> TileProgram:
-    """The program at `size`, from those at powers of two. Raises `refused`'s like if they do not agree.
+def derived(spec: Specialization, size: int, refused: KernelDoesNotCompile, known: Known) -> TileProgram:
+    """The program at `size`, from those at powers of two. Raises `refused`'s like if they do not agree. known: as for
+    `tile_program`.
 
     Where other constants are no powers of two either, each of those programs is derived in turn.
     """
@@ -56,14 +69,17 @@ def derived(spec: Specialization, size: int, refused: KernelDoesNotCompile) -> T
         if len(programs) == NEAREST and min(programs) < size < max(programs):
             break
         try:
-            programs[sample] = tile_program(at(spec, size, sample))
+            programs[sample] = tile_program(at(spec, size, sample), known)
         except KernelDoesNotCompile:
             continue  # a tile too large, or too small
     if len(programs) < ENOUGH or not min(programs) < size < max(programs):
         raise no_line(spec, size, refused, "Triton compiles it at too few of them")
     if len(set(map(outline, programs.values()))) > 1:
         raise no_line(spec, size, refused, "the kernel is another program at other sizes")
-    found = [number_at(size, points) for points in zip(*(points_of(s, p) for s, p in programs.items()), strict=True)]
+    found = [
+        there[0] if there.count(there[0]) == len(there) else number_at(size, tuple(zip(programs, there, strict=True)))
+        for there in zip(*map(numbers, programs.values()), strict=True)
+    ]
     if None in found:
         raise no_line(spec, size, refused, "a number in the kernel is no affine function of it")
     made = filled(next(iter(programs.values())), iter(found))
@@ -91,27 +107,32 @@ def at(spec: Specialization, size: int, sample: int) -> Specialization:
 def outline(node: Any) -> Any:
     """A program without its integers."""
     if isinstance(node, tuple):
-        return tuple(map(outline, node))
+        return tuple([outline(item) for item in node])
     if is_dataclass(node):
-        return type(node), tuple(outline(getattr(node, field.name)) for field in fields(node))
+        kind: Any = node.__class__
+        return kind, *[outline(getattr(node, name)) for name in names(kind)]
     return int if is_number(node) else node
 
 
-def points_of(sample: int, program: TileProgram) -> Iterator[tuple[int, int]]:
-    """(size, number) for every integer of a program, in the order of `outline`."""
-    return ((sample, number) for number in numbers(program))
+def numbers(node: Any) -> list[int]:
+    """The integers of a program, in the order of `outline`."""
+    found: list[int] = []
+    todo = [node]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, tuple):
+            todo += reversed(node)
+        elif is_dataclass(node):
+            todo += [getattr(node, name) for name in reversed(names(node.__class__))]
+        elif is_number(node):
+            found.append(node)
+    return found
 
 
-def numbers(node: Any) -> Iterator[int]:
-    """The integers of a program."""
-    if isinstance(node, tuple):
-        for item in node:
-            yield from numbers(item)
-    elif is_dataclass(node):
-        for field in fields(node):
-            yield from numbers(getattr(node, field.name))
-    elif is_number(node):
-        yield node
+@cache
+def names(kind: type) -> tuple[str, ...]:
+    """Of the fields of a dataclass."""
+    return tuple(field.name for field in fields(kind))
 
 
 def filled(node: Any, given: Iterator[int | None]) -> Any:
@@ -119,7 +140,7 @@ def filled(node: Any, given: Iterator[int | None]) -> Any:
     if isinstance(node, tuple):
         return tuple(filled(item, given) for item in node)
     if is_dataclass(node) and not isinstance(node, type):
-        made: Mapping[str, Any] = {field.name: filled(getattr(node, field.name), given) for field in fields(node)}
+        made: Mapping[str, Any] = {name: filled(getattr(node, name), given) for name in names(type(node))}
         return replace(node, **made)
     return next(given) if is_number(node) else node
 

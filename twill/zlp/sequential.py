@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from twill.graph.costed import CostedGraph
+from twill.graph.program_order import program_order
 from twill.machine.description import Machine
 from twill.zlp.bound import ceil_div
 from twill.zlp.grouping import Groups
@@ -107,8 +108,6 @@ def _thrifty(graph: CostedGraph, arcs: Sequence[Arc], rank: Callable[[int, int],
 
 def order_of(count: int, arcs: Sequence[Arc]) -> list[int]:
     """Instructions so that each comes after what it waits for in its iteration, else by their ids."""
-    from twill.graph.networks import program_order
-
     # A cycle of delays <= 0 has no first instruction; its ids are as good an order as any.
     return program_order(count, ((src, dst) for src, dst, _, distance in arcs if not distance))
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from twill import exc
-from twill.codegen.compile.facts import KernelFacts, Remark, read_facts, refuse
+from twill.codegen.compile.facts import FEW, KernelFacts, Remark, read_facts, refuse
+from twill.codegen.compile.listing import ListedInstruction, Listing
 from twill.codegen.print.kernel_lines import KernelLines, SourceLine
 
 LOG = """ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized due to \
@@ -74,3 +75,33 @@ def test_a_spill_in_any_function_is_refused_and_none_is_not() -> None:
     refuse((facts(),), KernelLines("kernel.py", {}))
     with pytest.raises(exc.BuildRejected, match="'b' spills registers"):
         refuse((facts(), facts(function="b", spill_loads=4)), KernelLines("kernel.py", {}))
+
+
+def test_a_few_registers_that_are_spilled_once_an_instance_are_no_reason_to_refuse() -> None:
+    few = facts(spill_stores=4, spill_loads=4, nested_spills=0)
+    refuse((few,), KernelLines("kernel.py", {}), persistent=True)
+    for spilled, persistent in (
+        (few, False),  # not all of it is in a loop over instances
+        (facts(spill_stores=4, spill_loads=4, nested_spills=1), True),
+        (facts(spill_stores=4, spill_loads=4), True),  # nobody looked where
+        (facts(spill_stores=FEW, spill_loads=4, nested_spills=0), True),
+    ):
+        with pytest.raises(exc.BuildRejected, match="spills registers"):
+            refuse((spilled,), KernelLines("kernel.py", {}), persistent)
+
+
+def test_spills_are_nested_where_they_lie_in_a_loop_within_a_loop() -> None:
+    entries = [
+        ("STL", -1),
+        ("LDL", -1),
+        ("LDL", -1),
+        ("BRA", 2),
+        ("BRA", 1),
+        ("EXIT", -1),
+    ]  # in no loop, in one, in two
+    listed = tuple(
+        ListedInstruction(opcode, "", None, at, jump, opcode != "EXIT") for at, (opcode, jump) in enumerate(entries)
+    )
+    assert read_facts(LOG, (), (Listing("first", listed),))[0].nested_spills == 1
+    assert read_facts(LOG, (), (Listing("first", listed[:2]),))[0].nested_spills == 0
+    assert read_facts(LOG, ())[0].nested_spills is None

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from tests.warp_programs import claiming, gemm, registers
 from twill.codegen.emission import extract
 from twill.codegen.lower.tile_scheduler import tile_scheduler
 from twill.codegen.lowering import lower
+from twill.codegen.verify import abstract_machine
 from twill.codegen.verify.abstract.coverage import choose
 from twill.codegen.verify.abstract.derive import derived_problem
 from twill.codegen.verify.abstract.extent import trips_of
@@ -426,3 +428,15 @@ def test_where_sums_overflow_a_launch_has_small_floats() -> None:
         launch, found = in_range(program, large)
     assert launch.scale == 1 and all(np.isfinite(array).all() for array in found.expected.values())
     assert in_range(program, made)[0] is made
+
+
+def test_two_processes_find_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And where all is right, no launch is run a second time."""
+    right, calls = pair(), count()
+    assert verify(right, processes=2) == ()
+    monkeypatch.setattr(abstract_machine, "trials", lambda *given, **named: next(calls))
+    assert verify(right, processes=2) == ()
+    assert next(calls) == 0
+    monkeypatch.undo()
+    wrong = edit(right, next(place for place in places(right) if isinstance(place.stmt, Acquire)), instead())
+    assert verify(wrong, processes=2) == verify(wrong) != ()

@@ -56,7 +56,7 @@ class KernelFacts:
 
     registers: what ptxas reports, of kernels with budgets the count at entry. mmas: multiplies per shape in the
     whole function. read_from: which listing they were counted in. most_spills: the line with the most spilling
-    instructions, known only from SASS.
+    instructions; nested_spills: how many of them lie in a loop within a loop. Both are known only from SASS.
     """
 
     function: str
@@ -71,10 +71,17 @@ class KernelFacts:
     mma_loops: tuple[MmaLoop, ...] = ()
     read_from: Literal["sass", "ptx"] = "ptx"
     most_spills: SourceLine | None = None
+    nested_spills: int | None = None
     first_mma: SourceLine | None = None
     first_budget: SourceLine | None = None
 
+    def spills(self, persistent: bool) -> bool:
+        """Whether it spills so that it takes time. persistent: all of it is in loops over program instances. What lies
+        in no other loop is done once for each of them then, and of a few registers that is less than a wait."""
+        return self.spill_stores + self.spill_loads > (FEW if persistent and self.nested_spills == 0 else 0)
 
+
+FEW = 64  # bytes that a thread may store and load for each program instance
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
@@ -115,9 +122,17 @@ def _function(
         mma_loops=_mma_loops(counted) if counted else (),
         read_from="sass" if in_sass else "ptx",
         most_spills=in_sass.most_frequent_place(_SPILL) if in_sass else None,
+        nested_spills=_nested(in_sass, _SPILL) if in_sass else None,
         first_mma=in_ptx.first_place(compiled.MMA) if in_ptx else None,
         first_budget=in_ptx.first_place(compiled.BUDGET) if in_ptx else None,
     )
+
+
+def _nested(listing: Listing, opcodes: re.Pattern[str]) -> int:
+    """Instructions with such opcodes that lie in a loop within a loop."""
+    bodies = [loop.entries for loop in listing.loops()]
+    matching = (at for at, entry in enumerate(listing.entries) if opcodes.match(entry.opcode))
+    return sum(sum(at in body for body in bodies) > 1 for at in matching)
 
 
 def _mma_loops(listing: Listing) -> tuple[MmaLoop, ...]:
@@ -159,8 +174,9 @@ def _ptx_place(listing: Listing | None, line: int) -> SourceLine | None:
 # ---------------------------------------------------------------- refusing
 
 
-def refuse(facts: tuple[KernelFacts, ...], lines: KernelLines) -> None:
-    """Raise BuildRejected for the first function that spills, waits more than its text says or lost its budget."""
+def refuse(facts: tuple[KernelFacts, ...], lines: KernelLines, persistent: bool = False) -> None:
+    """Raise BuildRejected for the first function that spills so that it takes time, waits more than its text says or
+    lost its budget. persistent: as for `KernelFacts.spills`."""
     for fact in facts:
         for remark in fact.remarks:
             if remark.ignored_budget:
@@ -173,7 +189,7 @@ def refuse(facts: tuple[KernelFacts, ...], lines: KernelLines) -> None:
                 place = remark.place or fact.first_mma
                 hint = "a smaller tile, a larger register budget, or no change to operands while a multiply runs"
                 raise _rejected("serialized", f"{remark.text} ({remark.code})", fact, place, lines, hint)
-        if fact.spill_stores or fact.spill_loads:
+        if fact.spills(persistent):
             message = (
                 f"function '{fact.function}' spills registers: {fact.spill_stores} bytes stored, "
                 f"{fact.spill_loads} bytes loaded per thread, with {fact.registers} registers"

@@ -51,12 +51,14 @@ def compile_cubin(
     accept_slow: bool = False,
     count_in_sass: bool = False,
     fused: bool = True,
+    persistent: bool = False,
 ) -> Build:
     """Compile a kernel's text, put behind the headers and the multiplies of `shapes`.
 
     name: what line information calls the text. lines: from its lines to the user's kernel, for errors. defines: macros.
     accept_slow: keep a build that would run badly (its facts say why).
     fused: products of floats and the sums that they go into may become one instruction, rounded once.
+    persistent: all that the kernel does is in loops over program instances.
     count_in_sass: count multiplies in the machine code rather than in the PTX; the disassembler takes longer than the
     compiler, so it runs only for this and to find the line of a spill.
 
@@ -71,7 +73,7 @@ def compile_cubin(
     if count_in_sass or any(fact.spill_stores or fact.spill_loads for fact in facts):
         facts = read_facts(log, in_ptx, read_sass(disassemble(cubin) or ""))
     if not accept_slow:
-        refuse(facts, lines or KernelLines(name, {}, name))
+        refuse(facts, lines or KernelLines(name, {}, name), persistent)
     return Build(arch=arch, source=text, cubin=cubin, ptx=ptx, log=log, facts=facts)
 
 

@@ -32,6 +32,7 @@ from twill.codegen.verify.abstract.rounding import narrowed_for_mmas, run_shaken
 from twill.codegen.verify.abstract.run_ctas import run_ctas
 from twill.codegen.verify.abstract.scheduling import InstanceOrder, LaunchedCta
 from twill.codegen.verify.abstract.static import static_violations
+from twill.codegen.verify.abstract.two_processes import all_hold
 from twill.codegen.verify.abstract.violation import RULES, Findings, Violation
 from twill.codegen.warp.program import Stmt, WarpProgram
 from twill.exc import BudgetExhausted
@@ -147,23 +148,37 @@ _tried = deque[tuple[tuple[CheckedLaunch, ...], tuple[Trial, ...]]](maxlen=REMEM
 
 
 def _trials(tile: TileProgram, given: Sequence[CheckedLaunch], over: Over) -> list[Trial]:
-    written = tile.original or tile
-    narrowed, in_parts = narrowed_for_mmas(written), precisions(tile)
     made = []
     for launch in given:
         _refuse_late(tile, over)
-        if launch.derived and not independent(written, launch):
-            launch = alone(launch)
-        launch, found = _in_range(launch, lambda one: _reference(written, one, narrowed, in_parts))
-        made.append(Trial(launch, (found,)))
-    if narrowed and made:
-        # Of large floats a softmax leaves one for each row, and sums of one number show no rounding.
-        launched = [trial.launch for trial in made]
-        few = [number for number, one in enumerate(launched) if one.scale == 1] or [*range(len(made))]
-        most = max(few, key=lambda number: most_iterations(tile, launched[number]))
-        own = replace(_reference(tile, made[most].launch, frozenset()), alone=True)
-        made[most] = replace(made[most], references=(*made[most].references, own))
-    return made
+        made.append(_trial(tile, launch))
+    most = _narrowed_alike(tile, [trial.launch for trial in made])
+    return [_with_own(tile, trial) if number == most else trial for number, trial in enumerate(made)]
+
+
+def _trial(tile: TileProgram, launch: CheckedLaunch) -> Trial:
+    """A launch, within the numbers that it computes with, and its reference."""
+    written = tile.original or tile
+    narrowed, in_parts = narrowed_for_mmas(written), precisions(tile)
+    if launch.derived and not independent(written, launch):
+        launch = alone(launch)
+    launch, found = _in_range(launch, lambda one: _reference(written, one, narrowed, in_parts))
+    return Trial(launch, (found,))
+
+
+def _narrowed_alike(tile: TileProgram, launched: Sequence[CheckedLaunch]) -> int:
+    """The launch that is compared with the program that code was made of, too; -1: none. Of large floats a softmax
+    leaves one for each row, and sums of one number show no rounding."""
+    if not launched or not narrowed_for_mmas(tile.original or tile):
+        return -1
+    few = [number for number, one in enumerate(launched) if one.scale == 1] or [*range(len(launched))]
+    return max(few, key=lambda number: most_iterations(tile, launched[number]))
+
+
+def _with_own(tile: TileProgram, trial: Trial) -> Trial:
+    """Compared also with the program that code was made of, in that launch."""
+    own = replace(_reference(tile, trial.launch, frozenset()), alone=True)
+    return replace(trial, references=(*trial.references, own))
 
 
 def in_range(
@@ -280,16 +295,19 @@ def alone(launch: CheckedLaunch) -> CheckedLaunch:
 
 def verify(
     program: WarpProgram, problem: ProblemTable | None = None, given: Sequence[Trial] = (), enough: int = ENOUGH,
-    over: Over = in_time,
+    over: Over = in_time, processes: int = 1,
 ) -> tuple[Violation, ...]:  # fmt: skip
     """Every broken rule, in the order in which they are found; () if the program is right.
 
     problem, and what is raised: as for `trials`. given: trials instead of made-up ones. enough: violations after which
-    the search ends. over: whether the time for it is, asked in front of every launch: then BudgetExhausted.
+    the search ends. over: whether the time for it is, asked in front of every launch: then BudgetExhausted. processes:
+    more than one may work at it.
     """
     found = dict.fromkeys(static_violations(program))
     if len(found) >= enough:
         return tuple(found)
+    if processes > 1 and not found and not given and _right_in_two(program, launches(program, problem), over):
+        return ()
     given = given or trials(program, problem, over=over)
     for number, trial in enumerate(given):
         _refuse_late(program.program, over)
@@ -299,13 +317,42 @@ def verify(
             _found_by(found, program, trial, trial.launch.ctas, "in turn", enough, number % SLOT_BITS)
         if len(found) >= enough:
             return tuple(found)
-    if program.instance_ring is not None:
-        several = [trial for trial in given if math.prod(trial.launch.grid) > CTAS]
-        ways = WAYS + (ANY_ORDER if program.cancels else ())
-        for way, trial in zip(ways, itertools.cycle(several), strict=False):
-            _refuse_late(program.program, over)
-            _found_by(found, program, trial, CTAS, way, enough)
+    for way, number in _dealt(program, [trial.launch for trial in given]):
+        _refuse_late(program.program, over)
+        _found_by(found, program, given[number], CTAS, way, enough)
     return tuple(found)
+
+
+def _dealt(program: WarpProgram, launched: Sequence[CheckedLaunch]) -> list[tuple[Way, int]]:
+    """Ways to deal instances that are fetched, and the launch in which each is tried."""
+    several = [number for number, one in enumerate(launched) if math.prod(one.grid) > CTAS]
+    ways = WAYS + (ANY_ORDER if program.cancels else ())
+    return [*zip(ways, itertools.cycle(several), strict=False)] if program.instance_ring is not None else []
+
+
+def _right_in_two(program: WarpProgram, launched: Sequence[CheckedLaunch], over: Over) -> bool:
+    """Whether nothing is broken in any launch, as two processes find out; false also where that is not known."""
+    tile = program.program
+    if any(one.derived for one in launched):  # some of which are others than they seem
+        return False
+    own, dealt = _narrowed_alike(tile, launched), _dealt(program, launched)
+    cost = [math.prod(one.grid) * most_iterations(tile, one) for one in launched]
+    order = sorted(range(len(launched)), key=lambda number: -cost[number])
+
+    def holds(turn: int) -> bool:
+        _refuse_late(tile, over)
+        number, found = order[turn], dict[Violation, None]()
+        trial = _trial(tile, launched[number])
+        trial = _with_own(tile, trial) if number == own else trial
+        if depends_on_order(tile):
+            _found_in_any_order(found, program, trial, ENOUGH)
+        else:
+            _found_by(found, program, trial, trial.launch.ctas, "in turn", ENOUGH, number % SLOT_BITS)
+        for way in (way for way, at in dealt if at == number):
+            _found_by(found, program, trial, CTAS, way, ENOUGH)
+        return not found
+
+    return all_hold(len(order), holds)
 
 
 def _refuse_late(tile: TileProgram, over: Over) -> None:
