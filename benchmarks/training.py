@@ -4,11 +4,12 @@
     python -m benchmarks.training run FOLDER MODEL [--rounds N] [--seeds N] [--seconds S]   on a GPU
 
 MODEL is one of `benchmarks.training_model`: llama, gla. `prepare` needs no GPU (`benchmarks.training_prepare`). `run`
-starts the program twice, without Twill and with every kernel under `twill.jit` and the store in FOLDER. Both warm up at
-the same time: kernels are compiled, and comparisons of kernels find their verdicts. Then `--rounds` trainings of 50
-steps, all with the same weights and tokens, are made by each of them, in turns. A step's time is the median over a
-training's steps; how far losses lie apart is printed beside how far those of trainings without Twill do. Autotuners are
-held to N of their configurations, the same on both sides.
+starts the program four times, twice without Twill and twice with every kernel under `twill.jit` and the store in
+FOLDER: two processes of one program differ by some per cent, whatever they run. All warm up at the same time: kernels
+are compiled, and comparisons of kernels find their verdicts. Then `--rounds` trainings of 50 steps, all with the same
+weights and tokens, are made by each of them, in turns. A step's time is the median over a training's steps; how far
+losses lie apart is printed beside how far those of trainings without Twill do. Autotuners are held to N of their
+configurations, the same on both sides.
 
 --seeds: then as many pairs of trainings on four batches that come again and again, at 3e-4, each pair with weights and
 tokens of its own: whether losses of such a program, in which small differences grow, are higher or lower under
@@ -37,6 +38,7 @@ from benchmarks.training_model import gla, llama, train
 
 MODELS = {"llama": llama, "gla": gla}
 STORE, SAID = "store.sqlite3", "emitted.json"
+EACH = 2  # processes of a side
 READY, PATIENCE = "READY", 200.0  # seconds for what one side does at a time
 WARM = 30  # steps
 SIDES = ("without", "under")
@@ -185,19 +187,19 @@ def pairs(plain: Sequence[Training], under: Sequence[Training]) -> Iterator[str]
 
 def run(folder: Path, model: str, rounds: int, seeds: Sequence[int], seconds: float) -> int:
     """See the top of this file."""
-    say(f"{model}: both sides start")
-    sides = [Side(name, folder, model) for name in SIDES]
+    say(f"{model}: all sides start")
+    sides = [Side(name, folder, model) for _ in range(EACH) for name in SIDES]
     for one in sides:
         one.wait()
         say(f"{one.name}: is warm")
     came: tuple[list[Training], list[Training]] = ([], [])
     for number in range(rounds):
-        for which in (0, 1) if number % 2 == 0 else (1, 0):
-            sides[which].begin(Asked())
-            training = sides[which].wait()
+        for one in sides if number % 2 == 0 else sides[::-1]:
+            one.begin(Asked())
+            training = one.wait()
             assert training is not None
-            came[which].append(training)
-            say(f"{sides[which].name}: {training.step:.2f} ms a step, last loss {training.losses[-1]:.4f}")
+            came[SIDES.index(one.name)].append(training)
+            say(f"{one.name}: {training.step:.2f} ms a step, last loss {training.losses[-1]:.4f}")
     for line in report(model, *came) if rounds else ():
         print(line, flush=True)
     grown: tuple[list[Training], list[Training]] = ([], [])
@@ -205,9 +207,9 @@ def run(folder: Path, model: str, rounds: int, seeds: Sequence[int], seconds: fl
     for seed in seeds:
         if time.monotonic() - BEGUN > seconds:
             break
-        for one in sides:
+        for one in sides[: len(SIDES)]:
             one.begin(replace(asked, seed=seed))
-        for one, list_ in zip(sides, grown, strict=True):
+        for one, list_ in zip(sides, grown, strict=False):
             training = one.wait()
             assert training is not None
             list_.append(training)
