@@ -30,6 +30,7 @@ from twill.codegen.gluon import (
     signature_of,
 )
 from twill.codegen.gluon_manifest import gluon_manifest
+from twill.codegen.gluon_sharing import with_shared_tiles
 from twill.codegen.print.gluon.facts import ModuleFact
 from twill.codegen.print.gluon.module import print_gluon
 from twill.codegen.print.gluon.sayable import UNSAID
@@ -54,6 +55,7 @@ WIDEST = 120
 MODULES = {
     "gemm": ("gemm", "bf16"), "gelu": ("gemm_bias_gelu", "bf16"), "attention": ("attention", "full"),
     "dual_gemm_h200": ("dual_gemm", "bf16"),  # a product is unfinished from one iteration to the next
+    "gemm_shared": ("gemm", "bf16"),  # two partitions have half of the rows of a tile each
 }  # fmt: skip
 
 
@@ -69,7 +71,16 @@ def extracted(kernel: str, spec: str) -> Extracted:
 @cache
 def emitted(name: str) -> GluonEmission:
     machine = load_machine("h200") if name.endswith("h200") else H100
-    return emit_gluon(extracted(*MODULES[name]), machine, solved)
+    return emit_gluon(extracted(*MODULES[name]), machine, shared if name.endswith("shared") else solved)
+
+
+def shared(graph: DependenceGraph, machine: Machine) -> Schedule:
+    """As `twill emit` solves it."""
+
+    def again(blocks: int, pins: tuple[str, ...]) -> Schedule:
+        return solve(graph, machine, SolveOptions(fuse=False, blocks=blocks, pins=pins))
+
+    return with_shared_tiles(solved(graph, machine), machine, again)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -102,7 +113,7 @@ EDITS = {
     "arrivals of writers": ("SWIZZLED_128), full=1, empty=1)", "SWIZZLED_128), full=2, empty=1)"),
     "expected bytes": ("a_ring.expect(a_b_count, 32768)", "a_ring.expect(a_b_count, 16384)"),
     "a wait": ("acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))", "pass"),
-    "an index": ("[128 * pid_m_2 + 1024 * first_m, 128 * pid_n]", "[128 * pid_m + 1024 * first_m, 64 * pid_n]"),
+    "an index": ("[128 * pid_m + 1024 * first_m, 128 * pid_n]", "[128 * pid_m + 1024 * first_m, 64 * pid_n]"),
     "the turn of a group": ("named_barrier_arrive(NEXT_TURN, 256)  # the turn", "pass  # the turn"),
 }
 """What is edited, in the module or in the file that modules share."""
@@ -124,6 +135,18 @@ def test_an_edit_that_makes_the_module_wrong_is_found(edit: str, tmp_path: Path)
     module = replace(right.module, text=path.read_text(encoding="utf-8"))
     compiled = compile_module(path, module.entry, right.signature, right.asked)
     with pytest.raises(ExecutionDiffers):
+        checked(replace(right, module=module, compiled=compiled), kernel.specialization)
+
+
+def test_a_partition_that_multiplies_the_rows_of_another_one_is_found(tmp_path: Path) -> None:
+    """Whose barriers are those of its own: only numbers tell them apart, and only where a tile has rows for both."""
+    right, kernel = emitted("gemm_shared"), extracted(*MODULES["gemm_shared"])
+    written(right.files(), "instances, a_1_ring, b_ring, staging_1", "instances, a_0_ring, b_ring, staging_1", tmp_path)
+    path = tmp_path / right.name
+    module = replace(right.module, text=path.read_text(encoding="utf-8"))
+    compiled = compile_module(path, module.entry, right.signature, right.asked)
+    assert not differences(module.text, compiled.ptx, right.module.facts)
+    with pytest.raises(ExecutionDiffers, match="c_desc differs"):
         checked(replace(right, module=module, compiled=compiled), kernel.specialization)
 
 

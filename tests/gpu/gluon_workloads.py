@@ -66,22 +66,28 @@ ATTENTION = (
 )  # fmt: skip
 LINEAR = tuple({"num_warps": warps, "num_stages": stages} for warps, stages in ((4, 3), (4, 2), (8, 2), (8, 3)))
 
+
+def both(spec: str, tiles: tuple[tuple[str, int], ...] = ()) -> tuple[Build, ...]:
+    """With the schedules of both machines."""
+    return Build(spec, "h200", tiles), Build(spec, "h100", tiles)
+
+
 WIDE = (("BLOCK_N", 256),)
+WIDE_GROUPS = (*WIDE, ("GROUP_M", 16))
 WORKLOADS = {
     "attention-full": Workload(
         "attention", (Build("full"),), HEADS, ((16, 8192), (32, 2048)), ATTENTION, least=1.25
     ),
     "gemm": Workload(
-        "gemm", (Build("bf16"), Build("bf16", "h100"), Build("bf16-wide", tiles=(*WIDE, ("GROUP_M", 16)))), PRODUCTS,
+        "gemm", both("bf16") + both("bf16-wide", WIDE_GROUPS), PRODUCTS,
         ((8192, 8192, 1024), (4096, 4096, 4096)), GEMM, least=1.05,
     ),
     "attention-causal": Workload(
         "attention", (Build("causal"),), HEADS, ((16, 8192), (32, 2048)), ATTENTION, causal=True
     ),
     "gelu": Workload(
-        "gemm_bias_gelu", (Build("bf16"), Build("bf16", "h100"), Build("bf16-wide", tiles=WIDE)), BIASED,
-        ((8192, 8192, 2048),), GELU,
+        "gemm_bias_gelu", both("bf16") + both("bf16-wide", WIDE), BIASED, ((8192, 8192, 2048),), GELU,
     ),
-    "dual": Workload("dual_gemm", (Build("bf16"), Build("bf16", "h100")), PRODUCTS, ((8192, 8192, 2048),), DUAL),
+    "dual": Workload("dual_gemm", both("bf16"), PRODUCTS, ((8192, 8192, 2048),), DUAL),
     "linear": Workload("linear_attention", (Build("bf16"),), ((3, 64), (6, 640)), ((128, 4096),), LINEAR),
 }  # fmt: skip

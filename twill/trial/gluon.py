@@ -202,12 +202,24 @@ def checked(emission: GluonEmission, specialization: Specialization) -> str:
 
 
 def _launches(program: WarpProgram, problem: ProblemTable | None) -> list[tuple[CheckedLaunch, int]]:
-    """Launches and on how many CTAs, or pairs of them. Rings in tensor memory are filled once an instance, so one CTA
-    gets more instances than they have slots."""
-    slots = max((aref.depth for aref in program.arefs if aref.transport == "mma"), default=0)
+    """Launches and on how many CTAs, or pairs of them: one in which rings come round, and one in which a single CTA
+    walks several instances, more than rings in tensor memory have slots, whose tiles are whole where they can be. A row
+    that a tile does not have tells nothing of the buffer that it would come from."""
+    slots = max((aref.depth for aref in program.arefs if aref.transport == "mma"), default=1)
     found = [(wrapping(program, problem), 2)]
-    many = [one for one in small(program, MADE, problem) if _worked_on(one, program) > slots > 0]
-    return found + [(launch, 1) for launch in many[:1]]
+    many = [one for one in small(program, MADE, problem) if _worked_on(one, program) > slots]
+    whole = [one for one in many if _has_whole_tiles(one, program)]
+    return found + [(launch, 1) for launch in (whole or many)[:1]]
+
+
+def _has_whole_tiles(launch: CheckedLaunch, program: WarpProgram) -> bool:
+    """Whether every tensor that a descriptor describes is as large as a tile of it, along each axis."""
+    described = [one for one in program.program.arguments if one.type.element.startswith("desc")]
+    return all(
+        launch.scalars[f"{one.name}.shape.{axis}"] >= extent
+        for one in described
+        for axis, extent in enumerate(one.type.shape)
+    )
 
 
 def _worked_on(launch: CheckedLaunch, program: WarpProgram) -> int:

@@ -105,6 +105,18 @@ def folds(block: FoldedBlock, at: int, stream: WarpGroup, made_of: Set[int]) -> 
     return False
 
 
+def without_dead_copies(block: tuple[Stmt, ...], stream: WarpGroup) -> tuple[Stmt, ...]:
+    """A block of the stream without copies of values that nobody reads: of what a variable was one iteration before,
+    where no iteration follows."""
+    return tuple(stmt for at, stmt in enumerate(block) if not _is_dead(stmt, block[at + 1 :], stream))
+
+
+def _is_dead(stmt: Stmt, behind: tuple[Stmt, ...], stream: WarpGroup) -> bool:
+    if not isinstance(stmt, Copy) or stmt.columns is not None or not _local(stmt.result, stream):
+        return False
+    return not any(stmt.result in read_by(other) for other in behind)
+
+
 def _again(block: FoldedBlock, at: int, result: int) -> bool:
     """Whether it is read behind a place before it is written again."""
     if result in written_by(block.stmts[at]):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 from twill import exc
 from twill.codegen.print.gluon import hopper
+from twill.codegen.print.gluon.fold import without_dead_copies
 from twill.codegen.print.gluon.pairs import GIVEN_BACK
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import ATOM, Text
@@ -31,15 +32,21 @@ def print_loop(loop: Pipeline, role: Role, print_block: PrintBlock) -> None:
         return
     if not loop.stages:
         _begin_in_flight(loop, role)
-    out.line(f"# I = {loop.interval} cycles from one iteration to the next{_filled(loop)}")
+    begins = f"an iteration begins every I = {loop.interval} cycles"
+    if not loop.stages:
+        out.line(f"# {begins}")
     if not loop.stages and loop.until is None:
         _steady(loop, f"range({steps})", loop.steady, role, print_block)
         return
     with out.block(f"if {steps} > 0"):
         for step, block in enumerate(loop.prologue):
+            if not step:
+                out.line("# prologue")
             role.locals[loop.step] = Text(str(step))
             print_block(block, role)
         begin = str(loop.stages)
+        if loop.stages:
+            out.line(f"# steady state: {begins}")
         if loop.until is not None:
             change = _first(loop.until, loop.step, role)
             name = role.free_local("change")
@@ -50,8 +57,10 @@ def print_loop(loop: Pipeline, role: Role, print_block: PrintBlock) -> None:
             _steady(loop, f"range({begin}, {steps})", loop.steady, role, print_block)
         behind = steps if loop.stages == 1 else f"gl.maximum({steps}, {loop.stages})"
         for more, block in enumerate(loop.epilogue):
+            if not more:
+                out.line("# epilogue")
             role.locals[loop.step] = Text(behind) if not more else Text(f"{behind} + {more}", 3)
-            print_block(block, role)
+            print_block(without_dead_copies(block, role.stream), role)
     if role.tokens:
         raise exc.NotInGluon("a product is in flight behind the last iteration of a loop", line=loop.line)
 
@@ -71,12 +80,6 @@ def _states(loop: Pipeline, begin: str, change: str, steps: str, role: Role, pri
     with role.out.block(f"for {name} in gl.static_range(2)"):
         over = f"range({change} if {name} else {begin}, {steps} if {name} else {change})"
         _steady(loop, over, joined.block, role, print_block)
-
-
-def _filled(loop: Pipeline) -> str:
-    if not loop.stages:
-        return ""
-    return f"; {loop.stages} iteration{'s' if loop.stages > 1 else ''} in front of it, as many behind it"
 
 
 def _steps(loop: Pipeline, role: Role) -> str:

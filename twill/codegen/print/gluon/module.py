@@ -177,7 +177,7 @@ def _arguments(role: Role, group: int) -> dict[str, str]:
         made[role.buffer(buffer.id)] = buffer_name(program, ids[place])
     for aref in program.arefs:
         ids = role.section.arefs.get(aref.id, (aref.id,) * (place + 1))
-        made[role.ring_variable(aref)] = ring_name(program, program.arefs[ids[place]])
+        made.setdefault(role.ring_variable(aref), ring_name(program, program.arefs[ids[place]]))
     return made
 
 
@@ -236,11 +236,14 @@ def _print_constants(printing: Printing, out: PythonWriter) -> None:
             if isinstance(shape, OperandA):
                 columns[shape] = width
     assert not any(isinstance(layout, SlicedLayout) for layout in columns)
+    least = min((layout.columns for layout in columns if isinstance(layout, Products) and not layout.rows), default=0)
     for layout in sorted(columns, key=_place_of_layout):
         if tensor and isinstance(layout, Products):
             said = blackwell.read_layout(layout.columns, layout.rows, program.pairs)
         else:
             said = definition(layout, columns[layout])
+        if tensor and isinstance(layout, Products) and not layout.rows and layout.columns == least:
+            out.line("# a row of a product's result in tensor memory in the registers of each thread")
         out.call(f"{layout.text} = gl.constexpr", [said])
     for name, text in layouts(program, _kept(printing)):
         out.call(f"{name} = gl.constexpr", [text])

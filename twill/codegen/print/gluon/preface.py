@@ -22,19 +22,19 @@ def docstring(program: WarpProgram, specialization: Specialization, schedule: Sc
     proven = (
         "proven optimal" if schedule.certificate.optimal else f"at least {schedule.certificate.lower_bound} is needed"
     )
-    interval = f"An iteration of the main loop begins every I = {schedule.ii} cycles"
+    interval = f"An iteration of the main loop begins every I = {schedule.ii} cycles, its initiation interval"
     groups = "".join(f"\n- {group.role}: {_on(schedule, group.id)}." for group in schedule.warp_groups)
     text = (
         f'"""{tile.kernel} ({specialization.spec}) of {Path(tile.file).name} for {program.machine}, in Gluon. '
-        f"Emitted by Twill.\n\n{interval} ({proven}: {bounds.witness}). What begins at which cycle of it (+1: an "
-        f"iteration later):{groups}\n\n{_SHARED}\n"
+        f"Emitted by Twill.\n\n{interval} ({proven}: {bounds.witness}). The cycle of it at which each operation "
+        f"begins (+1: an iteration later):{groups}\n\n{_SHARED}\n"
     )
     said = [wrap(part, WIDTH, subsequent_indent="  " * part.startswith("- "), break_long_words=False) or [""]
             for part in text.splitlines()]  # fmt: skip
     return "\n".join(line for part in said for line in part).rstrip() + '\n"""'
 
 
-_SHARED = f"Rings, and what else modules have in common, are told of in {shared.FILE}, which lies beside this file."
+_SHARED = f"The class of rings, and what else modules have in common, is in {shared.FILE} beside this file."
 
 
 def _on(schedule: Schedule, group: int) -> str:

@@ -12,7 +12,9 @@ from dataclasses import replace
 
 from twill.codegen.warp.program import (
     Compute,
+    Multiply,
     Reg,
+    SlotRef,
     StoreAccumulator,
     StoreShared,
     TensorMultiply,
@@ -40,7 +42,8 @@ def with_distinct_buffers(program: WarpProgram) -> WarpProgram:
 def with_own_names(program: WarpProgram) -> WarpProgram:
     """The program whose rings of operands have names of their own."""
     stmts = [stmt for group in program.groups for stmt in group.stmts]
-    operands = {ref.buffer for stmt in stmts if isinstance(stmt, TensorMultiply) for ref in (stmt.a, stmt.b)}
+    products = [stmt for stmt in stmts if isinstance(stmt, Multiply | TensorMultiply)]
+    operands = {ref.buffer for stmt in products for ref in (stmt.a, stmt.b) if isinstance(ref, SlotRef)}
     names = {aref.id: aref.name for aref in program.arefs}
     of_buffers = {buffer.id: buffer.name for buffer in program.buffers}
     for aref in program.arefs:

@@ -45,7 +45,7 @@ class Role:
     statement at hand has read so far. tokens: fragments that products write and no wait has given back as tensors.
     flying: fragments that products in flight may use. descriptors: names of (tensor map, block), of the whole kernel.
     among: places in the section of the groups that do what is printed now. known: fragments that may hold constants;
-    masking: indices that masks compare with known ones.
+    masking: indices that masks compare with known ones. indices: variables of indices along an axis, by name and text.
     parts: names of the parts of a fragment's columns, where it was taken apart. first_column: variable of a loop over
     parts of tensor memory's columns; what is printed is of the first part.
     """
@@ -73,6 +73,7 @@ class Role:
     among: tuple[int, ...] = ()
     known: frozenset[int] = frozenset()
     masking: frozenset[int] = frozenset()
+    indices: dict[tuple[str, str], str] = field(default_factory=dict)
     parts: dict[int, list[str]] = field(default_factory=dict)
     first_column: str = ""
 
@@ -256,6 +257,11 @@ def identifier(name: str) -> str:
     """A name of a ring, buffer or fragment as Python has it: `q.0` -> `q_0`."""
     made = re.sub(r"\W+", "_", name).strip("_")
     return f"{made}_" if keyword.iskeyword(made) or not made or made[0].isdigit() else made
+
+
+def base_of(name: str) -> str:
+    """A name without the number that tells it from others."""
+    return _NUMBERED.sub("", identifier(name))
 
 
 def _counter_names(role: Role, taken: set[str]) -> dict[int, str]:

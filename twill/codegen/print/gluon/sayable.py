@@ -16,6 +16,7 @@ from twill.codegen.print.gluon.blackwell import ROWS, has_tensor_memory
 from twill.codegen.print.gluon.hopper import FIRST_BARRIER
 from twill.codegen.print.gluon.joined import with_joined_branches
 from twill.codegen.print.gluon.joined_rings import with_joined_rings
+from twill.codegen.print.gluon.kernel_names import with_names_of_the_kernel
 from twill.codegen.print.gluon.narrow import with_narrow_parts
 from twill.codegen.print.gluon.pairs import reasons_of_pairs
 from twill.codegen.print.gluon.rerolled import with_loops_of_all_steps
@@ -62,11 +63,9 @@ _CUDA = "the CUDA form (`--as cuda`)"
 def sayable(program: WarpProgram, named_barriers: int) -> WarpProgram:
     """The program without tiles that stay from one instance to the next. named_barriers: as machine files have it.
     Raises NotInGluon."""
-    plain = with_distinct_buffers(staged_in_parts(without_reuse(program)))
-    if has_tensor_memory(plain):
-        plain = with_narrow_parts(with_joined_branches(with_own_names(plain)))
-    else:
-        plain = with_joined_rings(plain)
+    plain = with_names_of_the_kernel(with_distinct_buffers(staged_in_parts(without_reuse(program))))
+    plain = with_own_names(plain)
+    plain = with_narrow_parts(with_joined_branches(plain)) if has_tensor_memory(plain) else with_joined_rings(plain)
     plain = with_loops_of_all_steps(plain)
     for line, what, instead in reasons(plain, named_barriers):
         raise exc.NotInGluon(what, file=program.program.file, line=line, hint=instead)

@@ -28,9 +28,9 @@ from twill.codegen.print.gluon.rings import (
     print_skip,
     print_sync,
 )
-from twill.codegen.print.gluon.role import Role
+from twill.codegen.print.gluon.role import Role, base_of, free
 from twill.codegen.print.gluon.scalars import ATOM, BITS, SUM, TYPES, Text, number
-from twill.codegen.warp.expression import Number, PerGroup
+from twill.codegen.warp.expression import Apply, Local, Number, PerGroup
 from twill.codegen.warp.layout import shape_of
 from twill.codegen.warp.program import (
     Acquire,
@@ -72,6 +72,8 @@ from twill.codegen.warp.program import (
 )
 
 FOLDED = 60  # characters of a value that is printed where it is read
+PARTIAL = 24  # of one that is no variable of the kernel, and is printed wherever it is read
+UNNAMED = "t"  # a scalar for which the kernel has no name
 
 
 def print_block(stmts: Sequence[Stmt], role: Role) -> None:
@@ -232,7 +234,21 @@ def print_value(stmt: Stmt, made: Value, folded: bool, role: Role) -> None:
         role.out.call(f"{role.name(result, source)} = {HELPER}", [text.text, role.layout(want)], kernel=stmt.line)
         return
     said = role.converted(text, layout, want)
+    if isinstance(stmt, Range):
+        role.names.setdefault(result, _name_of_indices(result, said.text, role))
     role.out.line(f"{role.name(result, source)} = {said.text}", stmt.line)
+
+
+def _name_of_indices(result: int, text: str, role: Role) -> str:
+    """Of indices along an axis: where the kernel has one variable for those of both, the second is that of columns.
+    Indices that are made again in another block have one name."""
+    base = base_of(role.fragment(result).name)
+    key = (base, text)
+    if key not in role.indices:
+        layout = role.layouts[result]
+        columns = isinstance(layout, SlicedLayout) and layout.axis == 0
+        role.indices[key] = free("columns" if columns and base in role.taken else base, role.taken)
+    return role.indices[key]
 
 
 # ---------------------------------------------------------------- products
@@ -312,12 +328,22 @@ def print_let(stmt: Let, role: Role) -> None:
     """A scalar; in place where it is read once or is no more than a name."""
     text = role.scalar(stmt.value)
     uses = reads(role.stream, stmt.name)
-    if uses == 0 or (uses == 1 and len(text.text) <= FOLDED) or text.text.isalnum():
+    short = len(text.text) <= (FOLDED if uses == 1 else PARTIAL if _is_part(stmt, role) else 0)
+    if uses == 0 or short or text.text.isalnum():
         role.locals[stmt.name] = text
         return
-    name = role.free_local(stmt.name)
+    trips = [loop.trip for loop in role.stream.stmts if isinstance(loop, Pipeline)]
+    name = role.free_local("steps" if Local(stmt.name) in trips and base_of(stmt.name) == UNNAMED else stmt.name)
     role.locals[stmt.name] = Text(name)
     role.out.line(f"{name} = {text.text}", stmt.line)
+
+
+def _is_part(stmt: Let, role: Role) -> bool:
+    """Whether a scalar is a part of the value of the kernel's variable after which it is called, and not only its
+    multiple."""
+    lets = [other for other in role.stream.stmts if isinstance(other, Let) and other.line == stmt.line]
+    later = [other for other in lets[lets.index(stmt) + 1 :] if base_of(other.name) == base_of(stmt.name)]
+    return any(not isinstance(one.value, Apply) or one.value.kind not in ("mul", "add", "sub") for one in later)
 
 
 def print_if(stmt: If, role: Role) -> None:
