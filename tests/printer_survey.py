@@ -30,6 +30,7 @@ from typing import Any
 import numpy as np
 from cuda.bindings import nvrtc as bindings
 
+from tests import run_cache
 from tests.golden_schedules import examples, kernel, machine, schedule
 from tests.printer_edits import mutated, printed
 from tests.printer_mutations import CAUSAL, MUTATIONS, Mutation
@@ -185,6 +186,10 @@ def examined(given: Case, made: Printed, text: str) -> tuple[str, str] | None:
 def translated(text: str) -> str:
     """CUDA to PTX. Errors: CudaRejected."""
     options = [f"--gpu-architecture={machine().architecture.replace('sm', 'compute')}", "-std=c++17", "-lineinfo"]
+    return run_cache.made_by_nvrtc("ptx", (text, options), lambda: _translated(text, options))
+
+
+def _translated(text: str, options: list[str]) -> str:
     program = bindings.nvrtcCreateProgram(text.encode(), b"twill", 0, [], [])[1]
     (code,) = bindings.nvrtcCompileProgram(program, len(options), [option.encode() for option in options])
     if int(code):

@@ -11,12 +11,14 @@ import hashlib
 import inspect
 import os
 import pickle
+import re
 import shutil
 import sys
 import tempfile
 import time
 import zlib
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -30,6 +32,8 @@ FOLDER = "TWILL_TEST_RUN"  # the variable that names it
 BUILDS = "TWILL_TEST_BUILDS"
 DAYS = 14  # for which a build is kept that no run asks for
 OWN_TESTS = "tests/codegen/compile/"  # these compile in every run
+IMPORTED = re.compile(rb"\b(?:import|from)\s+(\w+)")
+FILE = "(the file of the kernel)"  # in a module that is kept
 
 
 def begin() -> None:
@@ -97,6 +101,16 @@ def _write(path: Path, content: bytes) -> None:
 
 
 @cache
+def triton_as_asked() -> tuple[str, ...]:
+    """Triton's version, and what asks it for modules of kernels."""
+    import triton
+
+    from twill.kernel import gpu_free, importing, ttir
+
+    return triton.__version__, *map(inspect.getsource, (gpu_free, importing, ttir))
+
+
+@cache
 def compiler() -> str:
     """NVRTC's version, that of the package which calls it, and what it is asked."""
     from cuda import core
@@ -107,9 +121,16 @@ def compiler() -> str:
     return repr((nvrtc.nvrtcVersion(), core.__version__, inspect.getsource(asking)))
 
 
+def made_by_nvrtc(kind: str, given: object, make: Callable[[], T]) -> T:
+    """What `make` has NVRTC make of what is given, a text and its options, as `kept` has it."""
+    asked = hashlib.sha256(repr((given, compiler())).encode()).hexdigest()
+    return kept(f"{kind}-{asked}", make)
+
+
 def share_modules() -> None:
     """Triton's module of a kernel of the repository, whose files stay as they are, is made once, and so is its hash of
-    itself, half a gigabyte, which it wants before it compiles anything."""
+    itself, half a gigabyte, which it wants before it compiles anything. Of a file that a test writes and that imports
+    nothing but Triton, it is kept between runs by its text."""
     from triton.runtime import cache
 
     from twill.kernel import ttir
@@ -121,9 +142,17 @@ def share_modules() -> None:
     def shared(spec: Specialization) -> str:
         path = Path(spec.file).resolve()
         if not path.is_relative_to(ROOT):
-            return compile_kernel(spec)
+            return of_one_file(spec, path)
         asked = hashlib.sha256(repr((spec, str(path))).encode()).hexdigest()
         return once(f"ttir-{asked}", lambda: compile_kernel(spec))
+
+    def of_one_file(spec: Specialization, path: Path) -> str:
+        text = path.read_bytes() if path.is_file() else b""
+        if str(path) != spec.file or set(IMPORTED.findall(text)) != {b"triton"}:
+            return compile_kernel(spec)
+        given = text, repr(replace(spec, file="")), *triton_as_asked()
+        asked = hashlib.sha256(repr(given).encode()).hexdigest()
+        return kept(f"ttir-{asked}", lambda: compile_kernel(spec).replace(spec.file, FILE)).replace(FILE, spec.file)
 
     translate.ttir = shared  # type: ignore[attr-defined]
 
@@ -137,7 +166,7 @@ def share_builds() -> None:
     def shared(text: str, arch: str, defines: dict[str, str], fused: bool = True) -> tuple[bytes, str, str]:
         if sys.modules.get("cuda.core", nvrtc) is None:  # a test that has no compiler
             return compile_text(text, arch, defines, fused)
-        asked = hashlib.sha256(repr((text, arch, sorted(defines.items()), fused, compiler())).encode()).hexdigest()
-        return kept(f"nvrtc-{asked}", lambda: compile_text(text, arch, defines, fused))
+        given = text, arch, sorted(defines.items()), fused
+        return made_by_nvrtc("nvrtc", given, lambda: compile_text(text, arch, defines, fused))
 
     nvrtc._nvrtc = shared

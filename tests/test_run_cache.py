@@ -10,6 +10,9 @@ import pytest
 
 from tests import run_cache
 from twill.codegen.compile import nvrtc
+from twill.kernel import ttir
+from twill.kernel.specialization import Specialization
+from twill.tile.translate import translate
 
 TEXT = 'extern "C" __global__ void k() {}'
 
@@ -77,3 +80,40 @@ def test_a_build_that_no_run_asks_for_goes(compiled: list[str], monkeypatch: pyt
     os.utime(old, (past, past))
     run_cache.forget_old()
     assert list(folder.iterdir()) == [new]
+
+
+KERNEL = "import triton\nimport triton.language as tl\n\n@triton.jit\ndef k(out): tl.store(out, 1.0)\n"
+
+
+def test_a_module_of_a_kernel_that_a_test_writes_is_kept_by_its_text(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Wherever it lies; but not where the file imports what may be another one in the next run."""
+    compiled: list[str] = []
+
+    def compile_kernel(spec: Specialization) -> str:
+        compiled.append(spec.file)
+        return f'loc("{spec.file}":5:1)'
+
+    monkeypatch.setattr(ttir, "ttir", compile_kernel)
+    monkeypatch.setattr(translate, "ttir", translate.ttir)  # type: ignore[attr-defined]
+    monkeypatch.setenv(run_cache.BUILDS, str(tmp_path / "builds"))
+    run_cache.share_modules()
+
+    def made(name: str, text: str, kernel: str = "k", divisor: int = 16) -> None:
+        path = tmp_path / name
+        path.write_text(text, encoding="utf-8")
+        spec = Specialization(str(path), kernel, "", (("out", "*fp32"),), (), (("out", divisor),))
+        assert translate.ttir(spec) == f'loc("{path}":5:1)'  # type: ignore[attr-defined]
+
+    for name, text in (
+        ("a.py", KERNEL),
+        ("b.py", KERNEL),
+        ("a.py", f"{KERNEL}\n"),
+        ("a.py", f"{KERNEL}import helper\n"),
+    ):
+        made(name, text)
+    made("a.py", KERNEL, "other")
+    made("a.py", KERNEL, divisor=8)
+    made("c.py", f"{KERNEL}import helper\n")
+    assert [Path(file).name for file in compiled] == ["a.py", "a.py", "a.py", "a.py", "a.py", "c.py"]
