@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from twill.ptx.program import PtxInstruction, Register
-from twill.ptx.registers import Operands, Source, Via
+from twill.ptx.registers import LaneOperand, Operands, Via
 from twill.ptx.step import Array, LaneRegisters, Step
 
 Function = Callable[..., Array]
@@ -31,7 +31,7 @@ class Computation:
     arguments: tuple[str, ...]
     function: Function
 
-    def of(self, operands: Operands, instruction: PtxInstruction) -> Computed | None:
+    def of(self, operands: Operands, instruction: PtxInstruction) -> ComputedRegister | None:
         """The step of an instruction of the form; None if threads differ in an operand by themselves."""
         sources = []
         for operand, type in zip(instruction.operands[1:], self.arguments, strict=False):
@@ -39,13 +39,13 @@ class Computation:
             if source is None:
                 return None
             sources.append(source)
-        return Computed(self, sources, operands.writing(instruction, instruction.operands[0], self.result))
+        return ComputedRegister(self, sources, operands.writing(instruction, instruction.operands[0], self.result))
 
 
-class Computed:
+class ComputedRegister:
     """A step: target = function(sources)."""
 
-    def __init__(self, of: Computation, sources: list[Source], target: Via) -> None:
+    def __init__(self, of: Computation, sources: list[LaneOperand], target: Via) -> None:
         self.of = of
         self.sources = sources
         self.target = target
@@ -74,7 +74,7 @@ class Computed:
         return lambda g: put(g, function(*[fetch(g.registers) for fetch in fetches]))
 
 
-def _fetch(source: Source) -> Callable[[list[Array]], Array]:
+def _fetch(source: LaneOperand) -> Callable[[list[Array]], Array]:
     number, convert, value = source
     if value is not None:
         return lambda registers: value

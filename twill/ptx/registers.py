@@ -31,7 +31,7 @@ Via = tuple[int, Callable[[Array], Array] | None]
 """A register's number, and what is done with arrays on their way from or to it, if anything is."""
 
 
-class Source(NamedTuple):
+class LaneOperand(NamedTuple):
     """An operand: the number of a register and what its arrays go through, or an array that is known before."""
 
     number: int
@@ -113,7 +113,7 @@ class Operands:
         self.addresses = addresses
         self.ranked = ranked or {}
         self.specials = specials or {}
-        self._sources: dict[tuple[str, str], Source] = {}
+        self._sources: dict[tuple[str, str], LaneOperand] = {}
 
     def number(self, operand: Operand) -> int:
         """A register's number. KeyError: it is none."""
@@ -136,21 +136,21 @@ class Operands:
             return lambda g: value | dtype.type(rank(g))
         return lambda g: value
 
-    def source(self, instruction: PtxInstruction, operand: Operand, type: str) -> Source | None:
+    def source(self, instruction: PtxInstruction, operand: Operand, type: str) -> LaneOperand | None:
         """The same as data; None for what threads differ in by themselves, special registers and ranks."""
         if isinstance(operand, Register):
             found = self._sources.get((operand.name, type))
             if found is None:
                 number, read = self.reading(instruction, operand, _DTYPES[type])
-                found = self._sources[operand.name, type] = Source(number, read)
+                found = self._sources[operand.name, type] = LaneOperand(number, read)
             return found
         if isinstance(operand, Negated):
             number, read = self.reading(instruction, operand.of, _DTYPES[type])
-            return Source(number, np.invert if read is None else lambda values: ~read(values))
+            return LaneOperand(number, np.invert if read is None else lambda values: ~read(values))
         symbol = operand.base if isinstance(operand, AddressOperand) else operand
         if isinstance(operand, Special) or isinstance(symbol, PtxSymbol) and symbol.name in self.ranked:
             return None
-        return Source(-1, None, constant(self.value(instruction, operand, type), _DTYPES[type]))
+        return LaneOperand(-1, None, constant(self.value(instruction, operand, type), _DTYPES[type]))
 
     def value(self, instruction: PtxInstruction, operand: Operand, type: str) -> int | float:
         """What is known before it runs: numbers and addresses of variables. UnsupportedPtx: anything else."""

@@ -12,7 +12,7 @@ from twill.codegen.verify.ptx import build as building
 from twill.codegen.verify.ptx.build import build
 from twill.codegen.verify.ptx.memory import GlobalMemory
 from twill.codegen.verify.ptx.run import PointerArgument, PtxLaunch, execute
-from twill.ptx.computed import Computed
+from twill.ptx.computed import ComputedRegister
 from twill.ptx.parse import parse
 from twill.ptx.step import Step
 
@@ -69,7 +69,7 @@ def test_unrolled_code_runs_once_for_all_of_its_elements() -> None:
     load, store = "ld.shared.f32 %f{0}, [%r{0}];", "st.shared.f32 [%r{0}], %f{0};"
     compute = "mul.f32 %f{0}, %f{0}, %f9; ex2.approx.f32 %f{0}, %f{0};"
     found = batches("".join(form.format(n) for form in (load, compute, store) for n in range(8)))
-    assert len(found) == 8 + 2 + 8 and not any(isinstance(step, Computed) for step in found)
+    assert len(found) == 8 + 2 + 8 and not any(isinstance(step, ComputedRegister) for step in found)
 
 
 def test_a_step_that_reads_what_another_one_writes_is_not_done_with_it() -> None:

@@ -15,8 +15,8 @@ import numpy as np
 
 from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.threads import Array, Gang
-from twill.ptx.computed import Computed
-from twill.ptx.registers import Source
+from twill.ptx.computed import ComputedRegister
+from twill.ptx.registers import LaneOperand
 
 FEW = 4  # steps of a block that are left as they are
 Touched = tuple[frozenset[int], frozenset[int], int]
@@ -27,11 +27,11 @@ def batched(steps: Sequence[Step], touched: Sequence[Touched]) -> tuple[Step, ..
     """The steps of a block in an order in which they do the same, equal ones together. touched: of each step, registers
     that it reads and writes."""
     if len(steps) < FEW:
-        return tuple([step.run if isinstance(step, Computed) else step for step in steps])
-    rounds: dict[int, tuple[dict[Hashable, list[Computed]], list[Step]]] = {}
+        return tuple([step.run if isinstance(step, ComputedRegister) else step for step in steps])
+    rounds: dict[int, tuple[dict[Hashable, list[ComputedRegister]], list[Step]]] = {}
     for step, depth in zip(steps, _depths(steps, touched), strict=True):
         computed, others = rounds.get(depth) or rounds.setdefault(depth, ({}, []))
-        if isinstance(step, Computed):
+        if isinstance(step, ComputedRegister):
             computed.setdefault(step.of.form, []).append(step)
         else:
             others.append(step)
@@ -54,7 +54,7 @@ def _depths(steps: Sequence[Step], touched: Sequence[Touched]) -> list[int]:
             depth = max(depth, written.get(register, -1))
         for register in writes:
             depth = max(depth, written.get(register, -1), read.get(register, -1))
-        if isinstance(step, Computed):
+        if isinstance(step, ComputedRegister):
             depth += 1
         else:
             depth = last = max(depth, last)
@@ -66,16 +66,16 @@ def _depths(steps: Sequence[Step], touched: Sequence[Touched]) -> list[int]:
     return depths
 
 
-def _varies(alike: Sequence[Computed]) -> bool:
+def _varies(alike: Sequence[ComputedRegister]) -> bool:
     return any(len(set(numbers)) > 1 for numbers in _numbers(alike))
 
 
-def _numbers(alike: Sequence[Computed]) -> list[tuple[int, ...]]:
+def _numbers(alike: Sequence[ComputedRegister]) -> list[tuple[int, ...]]:
     """The registers of each operand."""
     return list(zip(*[[source.number for source in one.sources] for one in alike], strict=True))
 
 
-def together(alike: Sequence[Computed]) -> Step:
+def together(alike: Sequence[ComputedRegister]) -> Step:
     """Steps of one form, none of which reads what another one writes, as one."""
     first, count = alike[0], len(alike)
     function, become = first.of.function, first.target[1]
@@ -102,7 +102,7 @@ Column = tuple[Callable[[list[Array]], tuple[Array, ...]] | None, Any, Array | N
 """What takes an operand's registers from all, what is done with them behind it, or what all steps have there."""
 
 
-def _column(source: Source, numbers: tuple[int, ...]) -> Column:
+def _column(source: LaneOperand, numbers: tuple[int, ...]) -> Column:
     if source.value is not None:
         return None, None, source.value
     return itemgetter(*numbers), source.convert, None

@@ -32,7 +32,7 @@ from twill.codegen.verify.ptx.special_registers import SPECIALS
 from twill.codegen.verify.ptx.threads import Array, Gang, Strand
 from twill.ptx import convert, floats, integers, moves
 from twill.ptx.arrays import some
-from twill.ptx.computed import Computation, Computed, form_of
+from twill.ptx.computed import Computation, ComputedRegister, form_of
 from twill.ptx.program import (
     AddressOperand,
     DestinationPair,
@@ -256,7 +256,7 @@ def _step(operands: Operands, instruction: PtxInstruction, forms: dict[Hashable,
             break
     else:
         raise unsupported(instruction)
-    if isinstance(step, Computed):
+    if isinstance(step, ComputedRegister):
         forms[form] = step.of
     if instruction.guard is not None:
         step = _guarded(step, operands, instruction)
