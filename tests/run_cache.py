@@ -1,8 +1,8 @@
 """What one process of a test run made, for the other processes of the same run: kernels that were read or compiled.
 
 Nothing that Twill makes outlives the run, so nothing of it that is taken from here was made by other code. What NVRTC
-makes of a text is kept between runs, as Triton keeps what it compiles: `.builds` in the repository, by all that it is
-made from. `TWILL_TEST_BUILDS` names another folder; empty, every run compiles everything.
+makes of a text and Triton of a kernel is kept between runs, as Triton keeps what it compiles: `.builds` in the
+repository, by all that it is made from. `TWILL_TEST_BUILDS` names another folder; empty, every run compiles everything.
 """
 
 from __future__ import annotations

@@ -95,10 +95,16 @@ def _odd_double(integers: Array) -> Array:
 def _bf16(exact: Array, towards_zero: bool) -> Array:
     exact = np.ascontiguousarray(exact).reshape(exact.shape)
     bits = exact.view(np.uint32)
-    if not towards_zero:
-        bits = bits + (np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1)))
-    retained = (bits & np.uint32(0xFFFF0000)).view(np.float32)
-    return np.where(np.isnan(exact), np.float32(np.nan), retained)
+    if towards_zero:
+        near = bits & np.uint32(0xFFFF0000)
+    else:
+        near = np.asarray(bits >> np.uint32(16))  # from here on in place: arrays are large
+        near &= np.uint32(1)
+        near += np.uint32(0x7FFF)
+        near += bits
+        near &= np.uint32(0xFFFF0000)
+    retained, nan = near.view(np.float32), np.isnan(exact)
+    return np.where(nan, np.float32(np.nan), retained) if np.count_nonzero(nan) else np.asarray(retained)
 
 
 def _f16(exact: Array, towards_zero: bool) -> Array:

@@ -147,7 +147,8 @@ class Shaken(Instance):
     def moved(self, value: Array, size: Array, element: str) -> Array:
         """The value, off by at most `size`, where it is still finite then."""
         found = value + size * self.noise(np.shape(value))
-        return rounded(np.where(np.isfinite(found), found, value), element)
+        finite = np.isfinite(found)
+        return rounded(found if np.count_nonzero(finite) == finite.size else np.where(finite, found, value), element)
 
 
 def error(kind: str, operands: Sequence[Array], value: Array, attributes: Mapping[str, Any]) -> Array | None:
