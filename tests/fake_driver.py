@@ -23,6 +23,7 @@ from twill.runtime import (
     workspace,
 )
 
+EARLY = int(real.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
 SIZES = {"tensor_map": 128, "pointer": 8, "i32": 4, "u32": 4, "i64": 8, "f32": 4, "f64": 8}
 ATTRIBUTES = {
     "COMPUTE_CAPABILITY_MAJOR": 9, "COMPUTE_CAPABILITY_MINOR": 0, "MULTIPROCESSOR_COUNT": 132,
@@ -43,8 +44,8 @@ OK = Code(0)
 
 @dataclass
 class Launch:
-    """What cuLaunchKernelEx was given. values: the parameters' bytes; a tensor map begins with its address. cluster:
-    of its attribute, if there is one."""
+    """What cuLaunchKernelEx was given. values: the parameters' bytes; a tensor map begins with its address. cluster,
+    early: of its attributes, if there are such."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
@@ -52,6 +53,7 @@ class Launch:
     stream: int
     values: tuple[bytes, ...]
     cluster: tuple[int, int, int] = (1, 1, 1)
+    early: bool = False
 
 
 @dataclass
@@ -242,13 +244,19 @@ class FakeDriver:
         values = tuple(ctypes.string_at(address or 0, size) for address, size in zip(pointers, self.sizes, strict=True))
         grid = (config.gridDimX, config.gridDimY, config.gridDimZ)
         block = (config.blockDimX, config.blockDimY, config.blockDimZ)
-        cluster = (1, 1, 1)
+        cluster, early = (1, 1, 1), False
         for number in range(config.numAttrs):
-            value = config.attrs[number].value
+            kind, value = int(config.attrs[number].id), config.attrs[number].value
+            if kind == EARLY:
+                told = getattr(value, "programmaticStreamSerializationAllowed", None)
+                early = bool(value[0] if told is None else told)
+                continue
             dims = getattr(value, "clusterDim", None)
             cluster = tuple(value[:3]) if dims is None else (dims.x, dims.y, dims.z)
         self.elapsed += self.cost
-        self.launches.append(Launch(grid, block, config.sharedMemBytes, int(config.hStream or 0), values, cluster))
+        self.launches.append(
+            Launch(grid, block, config.sharedMemBytes, int(config.hStream or 0), values, cluster, early)
+        )
         return (OK,)
 
 

@@ -25,8 +25,8 @@ def test_a_text_is_read_back_and_written_the_same() -> None:
     [
         (lambda text: text[:-20], "not JSON"),
         (lambda text: "[]", "schema is None"),
-        (lambda text: text.replace("twill.manifest/12", "twill.manifest/6"), "which has the list of what"),
-        (lambda text: text.replace("twill.manifest/12", "twill.manifest/13"), "reads 'twill.manifest/12'"),
+        (lambda text: text.replace("twill.manifest/13", "twill.manifest/6"), "which has the list of what"),
+        (lambda text: text.replace("twill.manifest/13", "twill.manifest/14"), "reads 'twill.manifest/13'"),
         (lambda text: text.replace('"threads": 384', '"threads": "384"'), "threads: '384' where it is a int"),
         (lambda text: text.replace('"threads": 384', '"threads": 256'), "its digest is not that of its content"),
     ],
@@ -40,10 +40,12 @@ def test_any_other_text_is_refused(change: object, words: str, tmp_path: Path) -
     assert words in str(caught.value) and caught.value.file == str(path)
 
 
-NEW = ("numbers", "cancels")  # in edition 10
+NEW = ("numbers", "cancels", "early")  # in editions 10 and 13
 
 
-@pytest.mark.parametrize(("edition", "lacks"), [(7, ("split", "unproven", *NEW)), (8, ("unproven", *NEW)), (9, NEW)])
+@pytest.mark.parametrize(
+    ("edition", "lacks"), [(7, ("split", "unproven", *NEW)), (8, ("unproven", *NEW)), (9, NEW), (12, ("early",))]
+)
 def test_what_an_older_edition_lacks_is_as_it_was_then(edition: int, lacks: tuple[str, ...]) -> None:
     older = {name: value for name, value in json.loads(KERNEL.text()).items() if name not in lacks}
     body = json.dumps({**older, "schema": f"twill.manifest/{edition}", "digest": ""}, indent=1) + "\n"

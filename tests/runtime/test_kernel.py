@@ -94,6 +94,25 @@ def test_clusters_are_whole_and_work_on_pairs(driver: FakeDriver) -> None:
     assert driver.launches[-1].cluster == (2, 1, 1)
 
 
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_a_kernel_that_waits_for_earlier_grids_itself_is_launched_so_and_no_other_is(
+    driver: FakeDriver, cluster: int
+) -> None:
+    for early in (False, True):
+        kernel = EmittedKernel(replace(KERNEL, cluster=cluster, early=early), CODE)
+        for _ in range(3):  # the first launch, one that is known, one in a hurry
+            kernel[(4,)](descriptor(), vector(), 1000, 512)
+        assert [(one.early, one.cluster) for one in driver.launches[-3:]] == [(early, (cluster, 1, 1))] * 3
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+def test_long_launches_of_persistent_ctas_do_not_begin_early(driver: FakeDriver, persistent: bool) -> None:
+    kernel = EmittedKernel(replace(KERNEL, early=True, persistent=persistent), CODE)
+    for instances in (8 * 132, 8 * 132 + 1):
+        kernel[(instances,)](descriptor(), vector(), 1000, 512)
+    assert [one.early for one in driver.launches] == [True, not persistent]
+
+
 def test_names_defaults_and_grids_of_functions_work_as_in_triton(driver: FakeDriver, kernel: EmittedKernel) -> None:
     kernel[lambda meta: (meta["M"] // meta["BLOCK"],)](descriptor(), vector(), N=512, M=1280, BLOCK=128)
     assert numbers(driver) == (1280, 0x20000, 0.5, 512, (10, 1, 1))

@@ -32,6 +32,7 @@ from twill.codegen.rereads import rereads
 from twill.codegen.room import Roomier, never
 from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.verify.ptx.early_accesses import early_accesses
 from twill.codegen.verify.ptx.thread_orders import BarrierPlaces, misordered
 from twill.codegen.warp.parameters import partial_sums
 from twill.codegen.warp.program import Elect, StoreGlobal, WarpProgram
@@ -154,6 +155,7 @@ def _emitted(
             raise
         built = building.result()
     refuse_misordered(warp_program, built)
+    refuse_early(warp_program, built)
     if violations:
         raise exc.WarpProgramBroken(
             program.kernel, [v.describe() for v in violations], file=program.file, line=violations[0].line
@@ -193,6 +195,15 @@ def refuse_misordered(program: WarpProgram, built: Emission) -> None:
     if findings:
         tile = program.program
         raise exc.CodeBroken(tile.kernel, [one.describe() for one in findings], file=tile.file)
+
+
+def refuse_early(program: WarpProgram, built: Emission) -> None:
+    """Raises CodeBroken where a launch that may begin early touches memory before it waits."""
+    if built.manifest.early:
+        findings = early_accesses(parse(built.build.ptx).function(built.printed.function))
+        if findings:
+            tile = program.program
+            raise exc.CodeBroken(tile.kernel, [one.describe() for one in findings], file=tile.file)
 
 
 def build_kernel(

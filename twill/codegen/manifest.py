@@ -14,7 +14,7 @@ from twill.codegen.targets.base import target_for
 from twill.codegen.warp.expression import Apply, Expr, Number, Symbol
 from twill.codegen.warp.layout import shape_of
 from twill.codegen.warp.parameters import parameters, partial_sums, wants_workspace
-from twill.codegen.warp.program import TensorMapSpec, WarpProgram
+from twill.codegen.warp.program import AwaitEarlierGrids, TensorMapSpec, WarpProgram
 from twill.kernel.specialization import Specialization
 from twill.manifest.document import (
     MAPS_AT,
@@ -95,6 +95,7 @@ def make_manifest(
         rereads=rereads,
         made=tuple(entry.id for entry in program.maps if entry.made),
         own_maps=len(program.own_maps),
+        early=any(isinstance(stmt, AwaitEarlierGrids) for stmt in program.setup),
     )
 
 

@@ -18,11 +18,11 @@ from twill.manifest.evaluate import GRID, Scalar, evaluate
 from twill.manifest.record import Misfit, from_json, to_json
 from twill.manifest.tile_loop import TileLoop
 
-SCHEMA = "twill.manifest/12"
+SCHEMA = "twill.manifest/13"
 EDITIONS: tuple[tuple[str, Mapping[str, object]], ...] = (  # older ones that are read, and what each of them lacks
     ("twill.manifest/7", {"split": None}), ("twill.manifest/8", {"unproven": ""}),
     ("twill.manifest/9", {"numbers": [], "cancels": False}), ("twill.manifest/10", {"rereads": None}),
-    ("twill.manifest/11", {"made": [], "own_maps": 0}),
+    ("twill.manifest/11", {"made": [], "own_maps": 0}), ("twill.manifest/12", {"early": False}),
 )  # fmt: skip
 MANIFEST, CUBIN = "manifest.json", "kernel.cubin"  # the two files that a launch reads
 OLDER = tuple(f"twill.manifest/{version}" for version in range(1, 7))  # without what `lacks` says
@@ -164,7 +164,8 @@ class Manifest:
     cancels: whether CTAs go on with the instances of CTAs that have not started, so that a launch has one for each.
     unproven: what nobody has seen of such kernels; "" if all is well. rereads: for which CTAs share an SM less.
     made: indices of the maps that CTAs make, from templates that have the boxes and swizzle of `maps`, and nothing of a
-    tensor. own_maps: how many a CTA has."""
+    tensor. own_maps: how many a CTA has. early: whether a launch may begin before the kernel in front of it in its
+    stream has ended, as it waits for that itself."""
 
     schema: str
     kernel: str
@@ -202,6 +203,7 @@ class Manifest:
     rereads: Rereads | None = None
     made: tuple[int, ...] = ()
     own_maps: int = 0
+    early: bool = False
     digest: str = ""
 
     def computed(self, index: int, scalars: Mapping[str, int | float], grid: tuple[int, ...]) -> int:

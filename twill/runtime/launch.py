@@ -28,12 +28,14 @@ _RANGES = {"i32": (-(1 << 31), 1 << 31), "u32": (0, 1 << 32), "i64": (-(1 << 63)
 
 @dataclass(frozen=True)
 class LaunchShape:
-    """How many CTAs (grid), threads of one (block), dynamic shared bytes of one, CTAs of a cluster."""
+    """How many CTAs (grid), threads of one (block), dynamic shared bytes of one, CTAs of a cluster. early: whether it
+    may begin before the kernel in front of it in its stream has ended (programmatic stream serialization)."""
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     shared_bytes: int = 0
     cluster: tuple[int, int, int] = (1, 1, 1)
+    early: bool = False
 
     @property
     def threads(self) -> int:
@@ -176,13 +178,19 @@ def launch_config(shape: LaunchShape, stream: int) -> Any:
     config.blockDimX, config.blockDimY, config.blockDimZ = shape.block
     config.sharedMemBytes = shape.shared_bytes
     config.hStream = stream
-    config.numAttrs = 0
+    kinds, attributes = driver.CUlaunchAttributeID, []
     if shape.cluster_size > 1:
         attribute = driver.CUlaunchAttribute()
-        attribute.id = driver.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        attribute.id = kinds.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
         dims = attribute.value.clusterDim
         dims.x, dims.y, dims.z = shape.cluster
-        config.attrs, config.numAttrs = [attribute], 1
+        attributes.append(attribute)
+    if shape.early:
+        attribute = driver.CUlaunchAttribute()
+        attribute.id = kinds.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+        attribute.value.programmaticStreamSerializationAllowed = 1
+        attributes.append(attribute)
+    config.attrs, config.numAttrs = attributes, len(attributes)
     return config
 
 

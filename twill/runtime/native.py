@@ -19,10 +19,11 @@ from twill.runtime.launch import LaunchShape
 
 LIBRARY = "libcuda.so.1"
 CLUSTER_DIMENSION = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+PROGRAMMATIC_SERIALIZATION = 6  # CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
 
 
 class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute: a number, and 64 bytes of which three words are those of a cluster."""
+    """CUlaunchAttribute: a number, and 64 bytes: three words of a cluster, or a truth value."""
 
     _fields_ = (("id", ctypes.c_int), ("pad", ctypes.c_char * 4), ("value", ctypes.c_uint32 * 16))
 
@@ -61,10 +62,18 @@ def entry_points() -> EntryPoints:
 def native_config(shape: LaunchShape, stream: int) -> LaunchConfig:
     """The driver's form of a launch's shape and stream."""
     config = LaunchConfig(*shape.grid, *shape.block, shape.shared_bytes, stream)
+    attributes: list[tuple[int, tuple[int, ...]]] = []
     if shape.cluster_size > 1:
-        attribute = LaunchAttribute(CLUSTER_DIMENSION)
-        attribute.value[:3] = shape.cluster
-        config.attrs, config.numAttrs = ctypes.pointer(attribute), 1
+        attributes.append((CLUSTER_DIMENSION, shape.cluster))
+    if shape.early:
+        attributes.append((PROGRAMMATIC_SERIALIZATION, (1,)))
+    if attributes:
+        block = (LaunchAttribute * len(attributes))()
+        for entry, (kind, words) in zip(block, attributes, strict=True):
+            entry.id = kind
+            entry.value[: len(words)] = words
+        config.attrs = ctypes.cast(block, ctypes.POINTER(LaunchAttribute))
+        config.numAttrs = len(attributes)
     return config
 
 

@@ -41,6 +41,7 @@ from twill.runtime.tensor_map import (
 from twill.runtime.workspace import Workspaces, somewhere
 from twill.runtime.writer import Free, FreeCells, FreeMap, FreeNumber
 
+MOST_EARLY = 8  # program instances of a persistent CTA in a launch that begins early (docs/emitted-kernels.md)
 MAX_PROGRAMS = (1 << 31) - 1  # the kernel counts program instances in 32 bits
 
 _SCALARS: dict[str, ParameterKind] = {
@@ -230,7 +231,7 @@ def workspace_room(manifest: Manifest, grid: Grid, ctas: int) -> int:
 
 def launch_shape(manifest: Manifest, grid: Grid, gpu: Device) -> LaunchShape:
     """Persistent CTAs: as many as the SMs hold in whole clusters, or fewer if there are fewer instances; others: as
-    many as there are instances. Errors: LaunchTooLarge."""
+    many as there are instances. Long launches begin when others have ended (`MOST_EARLY`). Errors: LaunchTooLarge."""
     programs = math.prod(grid)
     if programs > MAX_PROGRAMS:
         raise exc.LaunchTooLarge(manifest.kernel, "program instances", programs, MAX_PROGRAMS)
@@ -239,7 +240,8 @@ def launch_shape(manifest: Manifest, grid: Grid, gpu: Device) -> LaunchShape:
     # a CTA that is not persistent looks as far as all of them beyond its own
     each = manifest.cancels or (not manifest.persistent and programs <= MAX_PROGRAMS // 2)
     ctas = together * size if each else min(gpu.sms * manifest.ctas // size, together) * size
-    return LaunchShape((ctas, 1, 1), (manifest.threads, 1, 1), manifest.shared, (size, 1, 1))
+    early = manifest.early and (each or together * size <= MOST_EARLY * ctas)
+    return LaunchShape((ctas, 1, 1), (manifest.threads, 1, 1), manifest.shared, (size, 1, 1), early)
 
 
 def make_map(entry: MapEntry, bound: BoundArguments) -> TensorMap:

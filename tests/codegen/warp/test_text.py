@@ -22,6 +22,7 @@ CHOICE = Apply("select", (BELOW, Apply("min", (PLACE, CtaNumber("ctas")), "u32",
 SETUP: tuple[aref.Stmt, ...] = (
     aref.Define(("instances",), (NumPrograms(0, "u32"),)),
     aref.Define(("runs",), (less(N, Number(4)),), note="of neighbours"),
+    aref.AwaitEarlierGrids(),
 )
 ONCE: tuple[aref.Stmt, ...] = (
     aref.Define(("size",), (Apply("cast", (N,), "u32"),)),
@@ -149,6 +150,7 @@ barrier 2 scratch: (consumer), 128 threads
 setup
   define instances = num_programs(0)
   define runs = [($N < 4)]  # of neighbours
+  await earlier grids
 once
   define size = cast([$N]):u32
   define together = evenly instances by at most 33

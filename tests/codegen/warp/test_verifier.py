@@ -100,6 +100,17 @@ FAULTS = [
         "    multiply %acc = x @ x, k 64 bf16\n    program_id 0",
         "Multiply: stands in `next`",
     ),
+    ("    let n =", "    await earlier grids\n    let n =", "AwaitEarlierGrids: stands in `body`"),
+    (
+        "  define instances",
+        "  await earlier grids\n  define instances",
+        "setup: something stands behind the wait for earlier grids",
+    ),
+    (
+        "once\n  define size = instances",
+        "  await earlier grids\nonce\n  define size = lookup(N, 0:i64, pad=0)",
+        "setup, once: something is looked up in memory before earlier grids have ended",
+    ),
 ]
 
 

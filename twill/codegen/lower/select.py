@@ -73,7 +73,7 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     target = plan.tiles.target
     choices = Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict, half,
                       cancel=target.cancels, late=plan.candidate.late, overlay=plan.candidate.overlay,
-                      packed=target.packed)  # fmt: skip
+                      packed=target.packed, early=target.early)  # fmt: skip
     return Lowered(scheduler.of(made), choices, besides)
 
 

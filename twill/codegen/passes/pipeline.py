@@ -16,6 +16,7 @@ from twill.codegen.passes import (
     cluster,
     column_parts,
     dynamic_scheduler,
+    early_launch,
     erf_tails,
     exchanges,
     fences,
@@ -89,6 +90,8 @@ PIPELINE = (
          "instances are fetched from a counter and published to all groups through a ring", dynamic_scheduler.run),
     Pass("unused-indices", "every warp group sets all grid indices of its instances",
          "those that it asks for, and what they are made of", unused_indices.run),
+    Pass("early-launch", "nothing but warp groups touches global memory",
+         "they begin when earlier grids have ended; the launch may begin before", early_launch.run),
     Pass("overlay", "loops that follow one another have buffers of their own",
          "where these do not fit, those that are never in use at once lie over one another; groups wait for others in "
          "front of what they write there", overlay.run),

@@ -52,7 +52,8 @@ class Target:
     of a warp group. mma: the products that it has; None if it has none that code is made for. warp_rows: neighbouring
     rows of a product's result that one warp has (`twill.codegen.warp.layout`). unproven: what nobody has seen of its
     kernels, which is said wherever one is emitted; "" if all is well. cancels: whether a CTA can take over the place in
-    the grid of one that has not started. packed: whether one instruction computes two f32."""
+    the grid of one that has not started. packed: whether one instruction computes two f32. early: whether
+    launches begin before those in front of them have ended, and wait for them themselves."""
 
     name: str
     architectures: tuple[str, ...]
@@ -62,6 +63,7 @@ class Target:
     unproven: str = ""
     cancels: bool = False
     packed: bool = False
+    early: bool = False
 
     @property
     def threads(self) -> int:

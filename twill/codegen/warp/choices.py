@@ -17,7 +17,8 @@ class Choices:
     thread, that accumulators in registers may take together in what follows their loops (0: any number). cancel:
     whether instances that CTAs fetch are those of CTAs which have not started. late: whether tiles are loaded where
     they are read first. overlay: whether buffers of loops that follow one another may lie over
-    one another. packed: whether instructions that compute two f32 at once are used."""
+    one another. packed: whether instructions that compute two f32 at once are used.
+    early: whether launches may begin before those in front of them have ended."""
 
     partial_sums: bool
     ping_pong: bool
@@ -30,6 +31,7 @@ class Choices:
     late: bool = False
     overlay: bool = False
     packed: bool = False
+    early: bool = False
 
 
 def each_body(program: WarpProgram, change: Callable[[WarpGroup], tuple[Stmt, ...]]) -> WarpProgram:

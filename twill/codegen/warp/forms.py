@@ -102,6 +102,7 @@ _STATEMENTS = {
     aref.PublishInstance: "publish instance {target:slot}: {index:counts} if {exists:count}",
     aref.ReceiveInstance: "receive instance {source:slot}",
     aref.ProxyFence: "proxy fence<< of global memory{memory:flag}>>",
+    aref.AwaitEarlierGrids: "await earlier grids",
     aref.Sync: "sync {barrier:barrier}",
     aref.Arrive: "arrive {barrier:barrier}",
     aref.TmaStore: "tma store<< by {combine:word}>> {source:slot} -> {map:map}[{coordinates:exprs}]"

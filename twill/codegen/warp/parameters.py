@@ -64,6 +64,11 @@ def partial_sums(program: WarpProgram) -> Iterator[tuple[WarpGroup, SumParts]]:
         yield from ((group, stmt) for stmt in group.stmts if isinstance(stmt, SumParts))
 
 
+def looks_up(part: Any) -> bool:
+    """Whether an expression anywhere in a part of a program is an element of a tensor."""
+    return any(isinstance(node, Lookup) for node in nodes(part))
+
+
 def _arguments(program: TileProgram, symbols: set[int], windows: dict[str, str]) -> Iterator[PrintedParameter]:
     for index, argument in enumerate(program.arguments):
         if argument.value in symbols:

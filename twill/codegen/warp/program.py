@@ -3,7 +3,7 @@
 Grammar::
 
     WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* Cluster? setup once walk WarpGroup*
-    setup       ::= Define*          (scalars of the whole CTA, known to all warp groups)
+    setup       ::= Define* AwaitEarlierGrids?     (scalars of the whole CTA, known to all warp groups; then a wait)
     once        ::= (Define | Evenly)* Keep?     (run by one thread of the CTA, before all warp groups)
     walk        ::= (Let | ScalarLoop | Visit)*    (run by every warp group for each instance; at a Visit its body)
     WarpGroup   ::= role threads registers Fragment* Cursor* start InstanceLoop? next body skip finish share
@@ -25,7 +25,7 @@ Grammar::
            | StoreScales                                                    scales on their way there
            | Fill | Range | Compute | Reduce | Scan | Rearrange | SumParts | Copy   registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
-           | ProxyFence | Sync | Arrive                                       order
+           | ProxyFence | Sync | Arrive | AwaitEarlierGrids                    order
            | Elect | Atomic                                                   by one thread for all
            | TmaStore | BulkCommit | BulkWait                                 stores by the TMA
 
@@ -150,6 +150,7 @@ from twill.codegen.warp.statements import (
     Advance,
     Arrive,
     Attributes,
+    AwaitEarlierGrids,
     Commit,
     Compute,
     Consumed,
@@ -190,7 +191,8 @@ from twill.codegen.warp.tensor_statements import (
 from twill.tile.program import TileProgram
 
 __all__ = [
-    "ANSWER_BYTES", "Acquire", "Advance", "Aref", "Arrive", "Atomic", "Attributes", "Buffer", "BulkCommit",
+    "ANSWER_BYTES", "Acquire", "Advance", "Aref", "Arrive", "Atomic", "Attributes", "AwaitEarlierGrids", "Buffer",
+    "BulkCommit",
     "BulkWait", "Cluster", "Commit", "Compute", "Consumed", "Copy", "CopyScales", "CountReuse", "Cursor", "DIGITS",
     "Define", "Elect", "Evenly", "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE",
     "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal",

@@ -371,6 +371,14 @@ class ProxyFence(Stmt):
 
 
 @dataclass(frozen=True)
+class AwaitEarlierGrids(Stmt):
+    """Wait until the grids in front of this one in its stream have ended and all that they wrote is there, then let the
+    one behind it begin (PTX ISA, "griddepcontrol"): it has CTAs where there is room for them, which wait here, too.
+    Done by all threads of the CTA, when barriers are made and before warp groups begin; without effect in a
+    launch that does not ask for it."""
+
+
+@dataclass(frozen=True)
 class Sync(Stmt):
     """Wait on a named barrier."""
 

@@ -15,6 +15,8 @@ rules:
 - statements of the tile scheduler stand in `next`, fetching in the body, too; what `once` keeps is kept there; nothing
   multiplies in `next`;
 - a warp group without a loop over its instances is stopped by `next`, and no other is;
+- a launch that may begin before others have ended waits for them behind all else of `setup`, and neither that nor
+  `once` looks anything up in memory;
 - nothing has a note of several lines.
 """
 
@@ -29,7 +31,7 @@ from twill.codegen.warp import program as aref
 from twill.codegen.warp.expression import Element, Local
 from twill.codegen.warp.forms import FORMS
 from twill.codegen.warp.layout import columns_of
-from twill.codegen.warp.parameters import nodes
+from twill.codegen.warp.parameters import looks_up, nodes
 from twill.codegen.warp.resources import Reg, SlotRef
 from twill.codegen.warp.text import BLOCKS, COMMON
 
@@ -44,6 +46,7 @@ PLACES: dict[type[aref.Stmt], tuple[str, ...]] = {
     aref.SetProgramId: ("next",),
     aref.StopUnless: ("next",),
     aref.Visit: ("walk",),
+    aref.AwaitEarlierGrids: ("setup",),
     aref.Multiply: ("start", "body", "skip", "finish"),
 }  # the blocks of a program or warp group where a statement may stand, if not everywhere
 ELECTED = (aref.Let, aref.ScalarLoop, aref.Atomic)  # all that stands in what one thread does for all
@@ -102,6 +105,7 @@ def _groups(program: aref.WarpProgram) -> Iterator[str]:
         yield from (f"{name}: {text}" for text in verifier.faults(block, common))
         if name == "setup":
             common |= scalars(block)
+            yield from _wait(program)
     walked = frozenset(name for stmt in aref.walk(program.walk) for name in defined_by(stmt))
     if program.walk and not any(isinstance(stmt, aref.Visit) for stmt in aref.walk(program.walk)):
         yield "walk: visits nothing"
@@ -123,6 +127,14 @@ def _groups(program: aref.WarpProgram) -> Iterator[str]:
             if defined is None:
                 defined = counted | scalars(group.next) | walked
             yield from (f"{group.role}, {name}: {text}" for text in verifier.faults(getattr(group, name), defined))
+
+
+def _wait(program: aref.WarpProgram) -> Iterator[str]:
+    places = [at for at, stmt in enumerate(program.setup) if isinstance(stmt, aref.AwaitEarlierGrids)]
+    if places and places != [len(program.setup) - 1]:
+        yield "setup: something stands behind the wait for earlier grids"
+    if places and looks_up((program.setup, program.once)):
+        yield "setup, once: something is looked up in memory before earlier grids have ended"
 
 
 def scalars(block: Iterable[aref.Stmt]) -> frozenset[str]:

@@ -10,6 +10,7 @@ from twill.codegen.warp.program import (
     Acquire,
     Advance,
     Arrive,
+    AwaitEarlierGrids,
     BulkCommit,
     BulkWait,
     Consumed,
@@ -185,6 +186,11 @@ def _coordinates(coordinates: tuple[Expr, ...], number: int, ctx: PrintContext) 
     together = ctx.program.maps[number].together
     texts = [ctx.index(coordinate) for coordinate in reversed(coordinates)]
     return ", ".join([f"{texts[0]} >> {together.bit_length() - 1}" if together > 1 else texts[0], *texts[1:]])
+
+
+def print_await_earlier_grids(_: AwaitEarlierGrids, ctx: PrintContext) -> None:
+    """By every thread."""
+    ctx.out.line("await_earlier_grids();")
 
 
 def print_bulk_commit(stmt: BulkCommit, ctx: PrintContext) -> None:

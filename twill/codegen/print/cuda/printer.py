@@ -43,6 +43,7 @@ from twill.codegen.warp.program import (
     INSTANCE_RING,
     INSTANCES,
     PLACE,
+    AwaitEarlierGrids,
     Buffer,
     CountReuse,
     Cursor,
@@ -158,13 +159,20 @@ class _Kernel:
     def _setup(self) -> None:
         out = self.out
         out.line("// ---- setup")
+        scalars = tuple(stmt for stmt in self.program.setup if not isinstance(stmt, AwaitEarlierGrids))
+        waits = self.program.setup[len(scalars) :]
         out.line("extern __shared__ __align__(1024) char shared_memory[];")
         out.line("const u32 smem = smem_u32(shared_memory);")
         ctx = replace(self._context(self.sections[0]), locals=self.locals)
-        print_block(self.program.setup, ctx)
+        print_block(scalars, ctx)
         out.line(f"const u32 warps_before = warp_uniform(threadIdx.x / {_WARP});  // chooses the role")
-        if alone(self.program):  # there is nothing that threads would have to find made
-            return
+        if not alone(self.program):
+            self._shared(ctx)
+        print_block(waits, ctx)
+
+    def _shared(self, ctx: PrintContext) -> None:
+        """What threads find made in shared memory."""
+        out = self.out
         with out.block("if (threadIdx.x == 0)"):
             for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
                 for name, count in ((full, ring.full_count), (empty, ring.empty_count)):
@@ -186,8 +194,8 @@ class _Kernel:
 
         columns = self.program.tensor_columns
         if columns:
-            self.out.line(f"const u32 tensor = read_shared<u32>(smem + {tensor_at(self.program)});")
-            self.out.line("warp_sync();  // a thread that arrives for its warp arrives behind the others' reads")
+            out.line(f"const u32 tensor = read_shared<u32>(smem + {tensor_at(self.program)});")
+            out.line("warp_sync();  // a thread that arrives for its warp arrives behind the others' reads")
 
     @property
     def _pair(self) -> str:

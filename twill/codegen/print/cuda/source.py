@@ -14,7 +14,7 @@ from twill.codegen.print.cuda.multiply_shapes import MultiplyShape, wgmma_source
 HEADERS = ("ptx.cuh", "fragment.cuh", "wgmma.cuh", "tile.cuh")
 # header -> what it defines; only behind HEADERS
 ON_DEMAND = {"atomics.cuh": ("reduce_umax(", "reduce_umin("), "parts.cuh": ("sum_parts<",),
-             "elected.cuh": ("atom_",),
+             "elected.cuh": ("atom_",), "early_launch.cuh": ("await_earlier_grids(",),
              "tcgen05.cuh": ("tensor_alloc(", "tensor_alloc_pair("), "tcgen05_pair.cuh": ("tensor_alloc_pair(",),
              "tcgen05_multicast.cuh": ("tensor_commit_multicast(",), "tcgen05_scales.cuh": ("tensor_copy_scales",),
              "pairs.cuh": ("pair_of(", "ex2_polynomial"), "exponentials.cuh": ("ex2_polynomial",),

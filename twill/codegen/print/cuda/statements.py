@@ -56,6 +56,7 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.PublishInstance: print_tile_scheduler.print_publish_instance,
     aref.ReceiveInstance: print_tile_scheduler.print_receive_instance,
     aref.ProxyFence: print_synchronization.print_proxy_fence,
+    aref.AwaitEarlierGrids: print_synchronization.print_await_earlier_grids,
     aref.Sync: print_synchronization.print_sync,
     aref.Arrive: print_synchronization.print_arrive,
     aref.TmaStore: print_synchronization.print_tma_store,

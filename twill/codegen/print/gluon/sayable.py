@@ -51,7 +51,15 @@ from twill.codegen.warp.program import (
 from twill.tile.program import TileProgram
 from twill.tile.vocabulary import ELECTED
 
-UNSAID = ("partial-reductions", "warp-votes", "packed-floats", "dynamic-scheduler", "unused-indices", "overlay")
+UNSAID = (
+    "partial-reductions",
+    "warp-votes",
+    "packed-floats",
+    "dynamic-scheduler",
+    "unused-indices",
+    "early-launch",
+    "overlay",
+)
 """Passes of `twill.codegen.passes` whose result Gluon has no words for: short formulas of ours, sums that lanes hold in
 parts, what one warp leaves out, pairs of f32, messages that one thread writes, which indices each group asks for (here
 a function tells all of them), and buffers that lie over one another."""

@@ -31,6 +31,7 @@ RULES: dict[str, str] = {
     "tensor-map": "a tensor map that is written under a copy, or used before it is released and acquired",
     "trap": "a trap that threads come to",
     "leftover": "copies or multiplies that nobody waits for at the end",
+    "early": "global memory is touched before grids in front of the launch, which may begin early, have ended",
     "form": "operands that an instruction cannot have",
 }
 

@@ -1,0 +1,26 @@
+"""A launch that need not wait for the one in front of it until it touches global memory.
+
+A grid that follows another one in its stream begins when that one has ended; its CTAs then still have to be handed out,
+barriers be made and tensor maps be fetched. Where a target has programmatic dependent launches (PTX ISA,
+"griddepcontrol"; CUDA programming guide, "programmatic dependent launch") CTAs start as soon as others end, do all
+that touches no memory, and wait behind that. That is right whatever the other grid is: the wait ends
+when everything in front has ended and is visible. In return the grid behind may begin early, too, and waits in the same
+way, or, if it was not launched so, does not begin.
+
+Left out where the scalars that all warp groups begin with are looked up in memory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from twill.codegen.warp.choices import Choices
+from twill.codegen.warp.parameters import looks_up
+from twill.codegen.warp.program import AwaitEarlierGrids, WarpProgram
+
+
+def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+    """With a wait behind all that the warp groups begin with."""
+    if not choices.early or looks_up((program.setup, program.once)):
+        return program
+    return replace(program, setup=(*program.setup, AwaitEarlierGrids()))
