@@ -249,6 +249,8 @@ STATIC = {
     "the number of a barrier": ("gemm", "staging_1, 1, 8, 9", "staging_1, 1, 8, 10", "named barrier: sync 9, 256"),
     "threads of a barrier": ("gemm", "named_barrier_sync(OWN_TURN, 256)  # the turn of",
                              "named_barrier_sync(OWN_TURN, 128)  # the turn of", "named barrier: sync 8, 256"),
+    "a fence behind reads": ("attention", "fence_async_shared()\n        q_ring.release(q_count)",
+                             "pass\n        q_ring.release(q_count)", "async proxy fence"),
     "a budget": ("gemm", "[232, 40],", "[224, 40],",
                  "warp_specialize: registers of the partitions behind the first: 232, 40"),
 }  # fmt: skip
@@ -267,7 +269,18 @@ def test_an_edit_is_found_in_its_line_by_reading_the_ptx_back(
     assert f"expected {expected}" in said
     first = said.splitlines()[0]
     line = int(first.removeprefix(f"{path}:").partition(":")[0])
-    assert edit in ("a parity", "a wait that is gone", "the number of a barrier") or line == place
+    gone = ("a parity", "a wait that is gone", "the number of a barrier", "a fence behind reads")
+    assert edit in gone or line == place
+
+
+def test_a_fence_that_triton_places_by_itself_is_no_difference(tmp_path: Path) -> None:
+    """In front of a copy out of shared memory; it stands in the copy's line then."""
+    right = emitted("gemm")
+    written(right.files(), "fence_async_shared()\n        tma_store", "pass\n        tma_store", tmp_path)
+    path = tmp_path / right.name
+    compiled = compile_module(path, right.module.entry, right.signature, right.asked)
+    assert "fence.proxy.async" in compiled.ptx
+    assert differences(path.read_text(encoding="utf-8"), compiled.ptx, right.module.facts) == []
 
 
 def test_a_module_with_other_names_and_comments_is_still_what_its_schedule_asks_for(

@@ -46,7 +46,7 @@ from twill.manifest.document import sha256
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 
-SCHEMA = "twill.gluon/4"
+SCHEMA = "twill.gluon/5"
 MODULE, MANIFEST = "{}_gluon.py", "gluon.json"
 MOST_LOCAL = 16 * 4
 """Bytes of a thread that a module may keep in local memory: 16 registers, which a main loop can do without."""

@@ -36,7 +36,8 @@ _READERS = (
     (hopper.PTX_WAIT, "warpgroup_mma_wait: {} products unfinished"),
     (re.compile(r"\bbar\.(sync|arrive)\s+((?:[89]|1[0-5]), \d+)"), "named barrier: {} {}"),
 )
-_COPIES = (
+_NAMED = (
+    (hopper.PTX_PROXY_FENCE, hopper.FENCED),
     (re.compile(r"cp\.async\.bulk\.tensor\.\S*shared::(?:cta|cluster)\.global"), "copy into shared memory"),
     (re.compile(r"cp\.async\.bulk\.tensor\.\S*global\.shared::cta"), "copy out of shared memory"),
 )
@@ -164,7 +165,7 @@ def _read(text: str) -> str:
     for pattern, form in _READERS:
         if found := pattern.search(text):
             return form.format(*found.groups())
-    return next((name for pattern, name in _COPIES if pattern.search(text)), "")
+    return next((name for pattern, name in _NAMED if pattern.search(text)), "")
 
 
 def _tensor(text: str, numbers: dict[str, int]) -> str:

@@ -10,7 +10,9 @@ NAMES = ("fence_async_shared", "mbarrier", "tma", "warpgroup_mma", "warpgroup_mm
 """What the module has of the instructions below."""
 
 MMA, MMA_INIT, MMA_WAIT = "warpgroup_mma", "warpgroup_mma_init", "warpgroup_mma_wait"
+FENCED = "async proxy fence"  # sorts in front of the copy that Triton places one for by itself
 FENCE = "fence_async_shared()"
+PTX_PROXY_FENCE = re.compile(r"fence\.proxy\.async\b")
 PTX_MMA = re.compile(r"wgmma\.mma_async\.\S*?(m\d+n\d+k\d+)\.\w+\.(\w+)\.\w+ \{[^}]*\}, *(\{|%)")
 """A product: its shape, the type of operand A, and `{` where that is in registers."""
 PTX_WAIT = re.compile(r"wgmma\.wait_group\.sync\.aligned\s+(\d+)")

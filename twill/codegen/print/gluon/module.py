@@ -283,6 +283,7 @@ def _print_kernel(printing: Printing, out: PythonWriter) -> None:
         )
         print_memory(program, _kept(printing), out)
         if blackwell.has_tensor_memory(program):
+            out.fact(hopper.FENCED)
             out.line(f"{hopper.FENCE}  # the word that said where tensor memory is may lie where a ring does")
         _print_partitions(printing, out)
     out.line()

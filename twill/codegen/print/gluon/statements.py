@@ -315,7 +315,8 @@ def print_store_shared(stmt: StoreShared, role: Role) -> None:
 
 def print_proxy_fence(stmt: ProxyFence, role: Role) -> None:
     """What threads did in shared memory is seen by TMA and products."""
-    role.out.line(hopper.FENCE)
+    role.out.fact(hopper.FENCED, stmt.line)
+    role.out.line(hopper.FENCE, stmt.line)
 
 
 def print_bulk_wait(stmt: BulkWait, role: Role) -> None:
