@@ -66,6 +66,7 @@ LONGEST = (
     "runtime/test_jit.py",
     "codegen/test_tile_loops.py",
     "codegen/passes/test_overlay.py",
+    "codegen/passes/test_tensor_overlay.py",
     "tile/rewrite/test_conditional_rescale.py",
     "codegen/targets/test_blackwell_narrow.py",
     "codegen/verify/ptx/test_strangers_block_scales.py",

@@ -21,6 +21,7 @@ from twill.codegen.lower.multicast import CTAS
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.select_group import select_group
 from twill.codegen.lower.streamed_tiles import lie_side_by_side
+from twill.codegen.lower.tensor_rings import columns_of
 from twill.codegen.lower.tile_scheduler import tile_scheduler
 from twill.codegen.lower.walk import walk_of
 from twill.codegen.warp.choices import Choices
@@ -73,7 +74,7 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     target = plan.tiles.target
     choices = Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict, half,
                       cancel=target.cancels, late=plan.candidate.late, overlay=plan.candidate.overlay,
-                      packed=target.packed, early=target.early)  # fmt: skip
+                      packed=target.packed, early=target.early, columns=columns_of(plan))  # fmt: skip
     return Lowered(scheduler.of(made), choices, besides)
 
 

@@ -46,6 +46,12 @@ def most_columns(machine: Machine, lanes: int) -> int:
     return machine.capacity("tmem") // (lanes * LANE_BYTES)
 
 
+def columns_of(plan: LoweringPlan) -> int:
+    """Columns of tensor memory of the machine of a plan; 0 if its target has none."""
+    mma = plan.tiles.target.mma
+    return most_columns(plan.machine, mma.rows) if mma is not None and mma.tensor else 0
+
+
 def tensor_rings(
     plan: LoweringPlan, memory: SharedMemoryPlan, pair: bool = False, scales: int = 0
 ) -> dict[Place, Ring]:
@@ -91,10 +97,22 @@ class _TensorRings:
             summed = task in products and use_of(self.plan, task) is TensorUse.SUM
             over = self.names[host.place] if host is not None else ""
             tiles.append(TensorTile(name, wide // COLUMN_BITS, self.depth(task), over, extra=summed))
-        assert self.plan.tiles.target.mma is not None
-        found = allocate(tiles, most_columns(self.plan.machine, self.plan.tiles.target.mma.rows) - self.scales)
+        most = columns_of(self.plan) - self.scales
+        found = allocate(tiles, most)
+        if isinstance(found, str) and not self.pair and not self.scales:
+            found = self.of_loops(tiles, [task.region for task in (*products, *operands)], most) or found
         if isinstance(found, str):
             raise exc.UnsupportedInKernel(found, file=self.plan.wired.program.file, hint="smaller tiles")
+        return found
+
+    def of_loops(self, tiles: list[TensorTile], regions: list[int], most: int) -> TensorColumns | None:
+        """Tiles of several loops beside one another, where each loop's own fit: the pass `tensor-overlay` finds columns
+        that loops have one after the other. None where it can not."""
+        own = [[tile for tile, other in zip(tiles, regions, strict=True) if other == region] for region in {*regions}]
+        if len(own) < 2 or any(isinstance(allocate(of_loop, most), str) for of_loop in own):
+            return None
+        found = allocate(tiles, sum(tile.slots * tile.width for tile in tiles))
+        assert not isinstance(found, str)
         return found
 
     def unique(self, task: Task) -> str:

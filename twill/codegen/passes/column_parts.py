@@ -13,9 +13,12 @@ tensor that it stores.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from twill.codegen.lower.staging import panel_columns
+from twill.codegen.passes.staged_stores import Read, Staged, StagedStore, Whole, items
+from twill.codegen.passes.tensor_overlay import columns_taken
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.expression import Element, Number, add
 from twill.codegen.warp.layout import Accumulator, Along, Layout, Uniform, elements_of
@@ -23,7 +26,6 @@ from twill.codegen.warp.program import (
     Acquire,
     Advance,
     BulkCommit,
-    BulkWait,
     Compute,
     Consumed,
     Copy,
@@ -43,8 +45,6 @@ from twill.codegen.warp.program import (
     SlotRef,
     Stmt,
     StoreGlobal,
-    StoreShared,
-    Sync,
     TmaStore,
     WarpGroup,
     WarpProgram,
@@ -55,16 +55,12 @@ from twill.codegen.warp.verifier import named, own_nodes
 
 _ONCE = (Let, Acquire, Get, Fill, Copy, Compute, Range, LoadGlobal, LoadShared, StoreGlobal)  # for all parts
 NARROWEST = 32  # columns of a part: what a row of a part has of a float, a panel of a staging buffer
-_Read = tuple[int, tuple[int, int] | None]  # a buffer, and its columns that copies read; None for all
 
 
-class Whole(Exception):
-    """What follows a loop cannot be cut."""
-
-
-def in_parts(group: WarpGroup, program: WarpProgram, registers: int) -> WarpGroup:
+def in_parts(group: WarpGroup, program: WarpProgram, registers: int, in_turn: bool = False) -> WarpGroup:
     """The group with its accumulators read in parts, if they take more than `registers` of a thread together; as it is
-    if they do not, or cannot be cut."""
+    if they do not, or cannot be cut. in_turn: all of one before the next, where they have nothing to do with one
+    another."""
     loads = [stmt for top in group.body for stmt in behind_loops(top)]
     read = [group.fragment(number) for number in {stmt.result for stmt in loads}]
     taken = sum(elements_of(fragment.layout) for fragment in read)
@@ -75,7 +71,7 @@ def in_parts(group: WarpGroup, program: WarpProgram, registers: int) -> WarpGrou
     assert isinstance(layout, Accumulator)
     start = next(n for n, stmt in enumerate(group.body) if behind_loops(stmt))
     try:
-        return cut(group, program, layout, start, registers // 2 // len(read))
+        return cut(group, program, layout, start, registers // 2 // len(read), in_turn=in_turn)
     except Whole:
         return group
 
@@ -92,47 +88,14 @@ def cut(
     start: int,
     most: int,
     whole: frozenset[int] = frozenset(),
+    in_turn: bool = False,
 ) -> WarpGroup:
     """The group whose body is done in parts of at most `most` columns from the statement `start` on. whole: fragments
-    that stay as they are, of which a part is copied. Raises Whole."""
+    that stay as they are, of which a part is copied. in_turn: as for `in_parts`. Raises Whole."""
     found = _Cut.of(group, program, layout, start, whole)
     width = found.width(most)
-    body = found.body(width)
+    body = found.body(width, in_turn)
     return replace(group, fragments=tuple(found.narrow(f, width) for f in group.fragments), body=body)
-
-
-@dataclass(frozen=True)
-class _Store:
-    """A tile, or a panel of it, that leaves by the TMA. sends: copies, or what they stand in."""
-
-    wait: BulkWait
-    barrier: Sync
-    store: StoreShared
-    sends: tuple[Stmt, ...]
-
-    @property
-    def panel(self) -> tuple[int, int] | None:
-        """Columns of the accumulator; None for all."""
-        return self.store.columns
-
-
-@dataclass
-class _Staged:
-    """The bulk groups of an instance so far, by the part of a buffer that they read. settled: whether those of the
-    instances before are known to have read theirs."""
-
-    committed: list[_Read] = field(default_factory=list)
-    settled: bool = False
-
-    def waits(self, store: _Store, part: _Read) -> Iterator[Stmt]:
-        """What stands in front of a store, where it must wait for one before."""
-        known = part in self.committed
-        pending = self.committed[::-1].index(part) if known else len(self.committed)
-        if known or not self.settled:
-            yield replace(store.wait, pending=pending)
-            yield store.barrier
-        self.settled = True
-        self.committed.append(part)
 
 
 @dataclass(frozen=True)
@@ -203,11 +166,11 @@ class _Cut:
             raise Whole
         return width
 
-    def stores(self) -> Iterator[_Store]:
+    def stores(self) -> Iterator[StagedStore]:
         """Every store by the TMA."""
-        return (item for item in items(self.group.body[self.start :]) if isinstance(item, _Store))
+        return (item for item in items(self.group.body[self.start :]) if isinstance(item, StagedStore))
 
-    def panel(self, store: _Store) -> int:
+    def panel(self, store: StagedStore) -> int:
         """Columns of a panel of what is stored."""
         if store.panel is not None:
             return store.panel[1] - store.panel[0]
@@ -225,16 +188,35 @@ class _Cut:
 
     # -- statements ---------------------------------------------------------------------------
 
-    def body(self, width: int) -> tuple[Stmt, ...]:
+    def body(self, width: int, in_turn: bool) -> tuple[Stmt, ...]:
         """The body in parts of so many columns. Raises Whole."""
-        staged = _Staged()
+        staged = Staged()
         made = [*self.group.body[: self.start]]
         tail = items(self.group.body[self.start :])
-        for first in range(0, self.layout.columns, width):
-            part = _Part(self, first, first + width, first == 0, first + width == self.layout.columns)
-            for item in tail:
-                made += part.stored(item, staged) if isinstance(item, _Store) else part.of((item,))
+        for section in self.sections(tail) if in_turn else [tail]:
+            for first in range(0, self.layout.columns, width):
+                part = _Part(self, first, first + width, first == 0, first + width == self.layout.columns)
+                for item in section:
+                    made += part.stored(item, staged) if isinstance(item, StagedStore) else part.of((item,))
         return tuple(made)
+
+    def sections(self, tail: Sequence[Stmt | StagedStore]) -> list[Sequence[Stmt | StagedStore]]:
+        """What follows the loops, cut in front of accumulators where nothing that is done in parts goes on behind."""
+        used = [self.used(item) for item in tail]
+        cuts = [
+            at
+            for at, item in enumerate(tail)
+            if not isinstance(item, StagedStore) and behind_loops(item)
+            if not frozenset().union(*used[:at]) & frozenset().union(*used[at:])
+        ]
+        return [tail[begin:end] for begin, end in pairwise([0, *(at for at in cuts if at), len(tail)])]
+
+    def used(self, item: Stmt | StagedStore) -> frozenset[tuple[str, int]]:
+        """What an item touches: fragments that parts are of, and slots."""
+        stmts = [*walk((item,) if isinstance(item, Stmt) else (item.store, *item.sends))]
+        fragments = {("fragment", number) for stmt in stmts for number in fragments_of(stmt) & (self.wide | self.rows)}
+        cursors = {one for stmt in stmts for one in named(stmt) if one[0] == "cursor"}
+        return frozenset(fragments | cursors)
 
 
 @dataclass(frozen=True)
@@ -314,14 +296,14 @@ class _Part:
         """Whether an operand is one number."""
         return isinstance(self.cut.group.fragment(reg.fragment).layout, Uniform)
 
-    def stored(self, item: _Store, staged: _Staged) -> Iterator[Stmt]:
+    def stored(self, item: StagedStore, staged: Staged) -> Iterator[Stmt]:
         """What leaves by the TMA of a part's columns. Raises Whole."""
         store, panel = item.store, item.panel
         if store.transposed or store.target.columns is not None:
             raise Whole
         if panel is None:
             target, columns, sends = self.slot(store.target), None, tuple(self.sent(item.sends))
-            read: _Read = store.target.buffer, (self.first, self.last)
+            read: Read = store.target.buffer, (self.first, self.last)
         elif self.first <= panel[0] and panel[1] <= self.last:
             inside = (panel[0] - self.first, panel[1] - self.first)
             target, sends = store.target, item.sends
@@ -349,30 +331,6 @@ class _Part:
                 yield stmt
 
 
-def items(stmts: Sequence[Stmt]) -> list[Stmt | _Store]:
-    """The statements of a block, with those of a store by the TMA as one."""
-    made: list[Stmt | _Store] = []
-    rest = list(stmts)
-    while rest:
-        match rest:
-            case [BulkWait(read=True) as wait, Sync() as barrier, StoreShared() as store, ProxyFence(), Sync(), *_]:
-                end = next((n for n, stmt in enumerate(rest) if isinstance(stmt, BulkCommit)), -1)
-                if end < 0 or not all(_sends(stmt) for stmt in rest[5:end]):
-                    raise Whole
-                made.append(_Store(wait, barrier, store, tuple(rest[5:end])))
-                rest = rest[end + 1 :]
-            case _:
-                made.append(rest.pop(0))
-    return made
-
-
-def _sends(stmt: Stmt) -> bool:
-    """Whether a statement is a copy out of a staging buffer, or a condition for some."""
-    if isinstance(stmt, If):
-        return not stmt.otherwise and all(isinstance(inner, TmaStore) for inner in stmt.body)
-    return isinstance(stmt, TmaStore)
-
-
 def is_beside(layout: Layout, matrix: Accumulator) -> bool:
     """Whether a fragment lies as a matrix does, or as a vector that is left of it. How many rows the parent of a vector
     of columns has says nothing."""
@@ -395,6 +353,7 @@ def fragments_of(stmt: Stmt) -> set[int]:
 
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
-    """The pass."""
-    groups = tuple(in_parts(group, program, choices.accumulator_registers) for group in program.groups)
+    """The pass. Where tensor memory has fewer columns than all tiles, slots go back as early as they can."""
+    short = 0 < choices.columns < columns_taken(program.buffers)
+    groups = tuple(in_parts(group, program, choices.accumulator_registers, short) for group in program.groups)
     return replace(program, groups=groups)

@@ -15,7 +15,7 @@ It costs loads that would be issued ahead, so it is done only where the buffers 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -41,6 +41,7 @@ from twill.codegen.warp.program import (
 WORDS = 4  # of the slot in which nothing is
 NOTHING = "handoff"  # the buffer of these rings
 NOTE = "shared memory of another loop"
+TENSOR_NOTE = "tensor memory of another loop"
 
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
@@ -52,7 +53,8 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     uses = uses_of_buffers(program)
     if uses is None:
         return program
-    made = with_handoffs(program, layout(program, uses), uses)
+    first = layout(program, uses)
+    made = with_handoffs(program, handoffs(program, overlaid(program, first, uses), uses), uses, _nothing)
     offsets = layout(made, uses)  # with the rings of the waits behind all others
     placed = tuple(replace(b, offset=offsets.get(b.id, b.offset)) for b in made.buffers)
     shared = _bytes(made, max(b.offset + b.slots * b.bytes for b in placed if not b.tensor))
@@ -124,10 +126,10 @@ class Handoff:
         return same and self.at <= other.at and all(self.done.get(u, -1) >= at for u, at in other.done.items())
 
 
-def handoffs(program: WarpProgram, offsets: Mapping[int, int], uses: Mapping[int, BodyUse]) -> list[Handoff]:
-    """All that a layout asks for."""
+def handoffs(program: WarpProgram, meeting: Iterable[tuple[int, int]], uses: Mapping[int, BodyUse]) -> list[Handoff]:
+    """All that a layout asks for. meeting: pairs of buffers that lie over one another, the earlier one first."""
     found: dict[tuple[int, int, bool], Handoff] = {}
-    for earlier, later in overlaid(program, offsets, uses):
+    for earlier, later in meeting:
         for old, new, again in ((earlier, later, False), (later, earlier, True)):
             for writer in uses[new].writers:
                 at = uses[new].places[writer][0]
@@ -169,25 +171,35 @@ def _alone(program: WarpProgram, group: int) -> bool:
 
 
 # ---------------------------------------------------------------- the waits
-def with_handoffs(program: WarpProgram, offsets: Mapping[int, int], uses: Mapping[int, BodyUse]) -> WarpProgram:
-    """The program in which groups wait as a layout asks for."""
-    waits = handoffs(program, offsets, uses)
+def _nothing(memory: SharedMemoryPlan) -> Buffer:
+    """What the rings of the waits are said to hold."""
+    return memory.buffer(NOTHING, (WORDS,), "i32", 1)
+
+
+def with_handoffs(
+    program: WarpProgram,
+    waits: Sequence[Handoff],
+    uses: Mapping[int, BodyUse],
+    held: Callable[[SharedMemoryPlan], Buffer],
+) -> WarpProgram:
+    """The program in which groups wait as a layout asks for. held: the buffer of the waits' rings."""
     if not waits:
         return program
     memory = SharedMemoryPlan.of(program)
-    nothing = memory.buffer(NOTHING, (WORDS,), "i32", 1).id
+    nothing = held(memory)
+    note = TENSOR_NOTE if nothing.tensor else NOTE
     cursors = count(1 + max((c.id for group in program.groups for c in group.cursors), default=-1))
     more: dict[int, _More] = {group.id: _More([], {}, {}) for group in program.groups}
     gives: list[tuple[int, int, int, Cursor, Handoff]] = []
     for wait in waits:
         waiter, users = program.groups[wait.waits], sorted(wait.done)
-        name = f"handoff {waiter.id} {wait.at}" + (" again" if wait.again else "")
+        name = f"{'tensor ' * nothing.tensor}handoff {waiter.id} {wait.at}" + (" again" if wait.again else "")
         counts = (arrivals(waiter), sum(arrivals(program.groups[u]) for u in users))
-        ring = memory.aref(name, (nothing,), waiter.id, tuple(users), "registers", counts)
+        ring = memory.aref(name, (nothing.id,), waiter.id, tuple(users), "registers", counts)
         put = Cursor(next(cursors), f"{name} put", ring.id)
         more[waiter.id].cursors.append(put)
-        publish = (Publish(put.id, note=NOTE), Advance(put.id))
-        more[waiter.id].before.setdefault(wait.at, []).extend((Acquire(put.id, note=NOTE), *publish * wait.again))
+        publish = (Publish(put.id, note=note), Advance(put.id))
+        more[waiter.id].before.setdefault(wait.at, []).extend((Acquire(put.id, note=note), *publish * wait.again))
         if not wait.again:
             more[waiter.id].before.setdefault(0, [])[:0] = publish
         for user in users:
@@ -214,7 +226,7 @@ def _given_back(group: WarpGroup, get: Cursor, wait: Handoff, uses: Mapping[int,
     mine = [uses[number] for number in sorted(wait.buffers) if group.id in uses[number].users]
     if any(group.id in use.stores for use in mine):
         yield BulkWait(0, read=True, note=NOTE)
-    if any(group.id in use.threads for use in mine):
+    if any(group.id in use.threads and not use.tensor for use in mine):
         yield ProxyFence(note=NOTE)
     yield Get(get.id)
     yield Consumed(get.id, behind=any(group.id in use.products for use in mine))

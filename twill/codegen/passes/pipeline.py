@@ -31,6 +31,7 @@ from twill.codegen.passes import (
     placement,
     reader_fences,
     register_parts,
+    tensor_overlay,
     unused_indices,
     warp_votes,
 )
@@ -92,6 +93,9 @@ PIPELINE = (
          "those that it asks for, and what they are made of", unused_indices.run),
     Pass("early-launch", "nothing but warp groups touches global memory",
          "they begin when earlier grids have ended; the launch may begin before", early_launch.run),
+    Pass("tensor-overlay", "loops that follow one another have columns of tensor memory of their own",
+         "where there are too few, tiles that are never in use at once have the same; groups wait for others in front "
+         "of what they write there", tensor_overlay.run),
     Pass("overlay", "loops that follow one another have buffers of their own",
          "where these do not fit, those that are never in use at once lie over one another; groups wait for others in "
          "front of what they write there", overlay.run),

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from twill.codegen.passes.column_parts import Whole, cut, fragments_of, is_beside
+from twill.codegen.passes.column_parts import cut, fragments_of, is_beside
+from twill.codegen.passes.staged_stores import Whole
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.expression import Element
 from twill.codegen.warp.forms import FORMS

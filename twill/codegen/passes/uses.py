@@ -1,12 +1,13 @@
-"""When each buffer in shared memory is in use within a program instance, and by whom.
+"""When each buffer in shared or tensor memory is in use within a program instance, and by whom.
 
 Time is counted in phases: 2n + 1 is the n-th loop, 2n the straight-line code in front of it. Code of a warp group that
-has no part in some loops may run at any time from the loop before it to the loop behind it.
+has no part in some loops may run at any time from the loop before it to the loop behind it. For tensor memory it is
+counted in statements of the group that issues MMAs, and of others by what they wait for (`turns_of`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
@@ -14,16 +15,21 @@ from twill.codegen.warp.program import (
     BulkCommit,
     CopyScales,
     CountReuse,
+    Expect,
+    Get,
     If,
+    LoadAccumulator,
     LoadShared,
     MakeMap,
     Multiply,
     Pipeline,
+    Publish,
     Rearrange,
     Reduce,
     Scan,
     SlotRef,
     Stmt,
+    StoreAccumulator,
     StoreScales,
     StoreShared,
     SumParts,
@@ -37,17 +43,30 @@ from twill.codegen.warp.program import (
 )
 from twill.codegen.warp.verifier import named, own_nodes
 
-THREADS = (LoadShared, StoreShared, StoreScales, Reduce, Scan, Rearrange, SumParts)  # that threads read or write
+THREADS = (
+    LoadShared,
+    StoreShared,
+    StoreScales,
+    Reduce,
+    Scan,
+    Rearrange,
+    SumParts,
+    LoadAccumulator,
+    StoreAccumulator,
+)  # that threads read or write
 SCRATCH = (Reduce, Scan, Rearrange, SumParts)
+FILLED, FILLING = ("tma", "mma"), (TmaLoad, TensorMultiply)  # rings with such a transport, and what fills them
+WRITING = (TmaLoad, StoreShared, StoreScales, TensorMultiply, StoreAccumulator, CopyScales)
 Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class BodyUse:
     """Of a buffer: the first and the last phase of its use. writers: the groups that write to it. users: all that have
-    to be done before others write there: whoever has but filled it by the TMA is done when those are who read that.
-    places: the first and the last statement of the body of each group that touches it. threads, stores, products:
-    groups whose threads read or write it, whose TMA stores read it, whose MMAs in tensor memory do."""
+    to be done before others write there: whoever has but filled it, by the TMA or by MMAs, is done when those are who
+    read that. places: the first and the last statement of the body of each group that touches it. threads, stores,
+    products: groups whose threads read or write it, whose TMA stores read it, whose MMAs in tensor memory do. tensor:
+    whether it is in tensor memory."""
 
     first: int
     last: int
@@ -57,6 +76,7 @@ class BodyUse:
     threads: frozenset[int]
     stores: frozenset[int]
     products: frozenset[int]
+    tensor: bool = False
 
 
 def uses_of_buffers(program: WarpProgram) -> dict[int, BodyUse] | None:
@@ -65,13 +85,57 @@ def uses_of_buffers(program: WarpProgram) -> dict[int, BodyUse] | None:
     order = loop_order(program)
     if order is None or any(isinstance(s, CountReuse) for group in program.groups for s in group.stmts):
         return None
+    return _uses(program, False, lambda group, place: _phases(group, place, order))
+
+
+def uses_of_tensor_memory(program: WarpProgram) -> dict[int, BodyUse]:
+    """The same of every buffer in tensor memory, in turns (`turns_of`)."""
+    turns = turns_of(program)
+    return _uses(program, True, lambda group, place: (turns[group.id][place], turns[group.id][place]))
+
+
+def _uses(program: WarpProgram, tensor: bool, phases: Callable[[WarpGroup, int], Span]) -> dict[int, BodyUse]:
+    """phases: the first and the last one in which a statement of a body may run."""
     always = {number for group in program.groups for number in _always(program, group)}
     found: dict[int, list[_Touch]] = {}
     for group in program.groups:
-        for touch in _touches(program, group, order):
-            found.setdefault(touch.buffer, []).append(touch)
-    every = {number: _use(found[number]) for number in sorted(found) if number not in always}
+        for touch in _touches(program, group, phases):
+            if program.buffers[touch.buffer].tensor == tensor:
+                found.setdefault(touch.buffer, []).append(touch)
+    every = {number: _use(found[number], tensor) for number in sorted(found) if number not in always}
     return {number: use for number, use in every.items() if use.writers}
+
+
+def turns_of(program: WarpProgram) -> list[list[int]]:
+    """Of each group and statement of its body, the last statement that it can wait for of the group that has the most
+    loops. Who waits for it in front of a later one there ends no cycle of waits."""
+    kinds = (TensorMultiply, Pipeline)
+    leading = max(program.groups, key=lambda group: [sum(isinstance(s, kind) for s in group.stmts) for kind in kinds])
+    loops = {stmt.name: place for place, stmt in enumerate(leading.body) if isinstance(stmt, Pipeline)}
+    made = [[0] * len(group.body) for group in program.groups]
+    made[leading.id] = [*range(len(leading.body))]
+    known: list[list[int]] = []
+    while known != made:
+        known, filled = [[*times] for times in made], _filled(program, made)
+        for group in (group for group in program.groups if group is not leading):
+            now, rings = 0, {cursor.id: cursor.aref for cursor in group.cursors}
+            for place, stmt in enumerate(group.body):
+                waits = (filled.get(rings[s.cursor], 0) for s in walk((stmt,)) if isinstance(s, Get))
+                now = max([now, loops.get(stmt.name, 0) if isinstance(stmt, Pipeline) else 0, *waits])
+                made[group.id][place] = now
+    return made
+
+
+def _filled(program: WarpProgram, times: list[list[int]]) -> dict[int, int]:
+    """When the slots of each ring are filled at the latest."""
+    found: dict[int, int] = {}
+    for group in program.groups:
+        rings = {cursor.id: cursor.aref for cursor in group.cursors}
+        for time, stmt in zip(times[group.id], group.body, strict=True):
+            for one in walk((stmt,)):
+                if isinstance(one, Publish | Expect):
+                    found[rings[one.cursor]] = max(found.get(rings[one.cursor], 0), time)
+    return found
 
 
 def loop_order(program: WarpProgram) -> dict[str, int] | None:
@@ -93,7 +157,8 @@ def loop_order(program: WarpProgram) -> dict[str, int] | None:
 
 @dataclass(frozen=True)
 class _Touch:
-    """A statement at the top of a body that touches a buffer. fills: only as a copy of the TMA into its ring."""
+    """A statement at the top of a body that touches a buffer. fills: only as what fills its ring, copies of the TMA or
+    MMAs."""
 
     buffer: int
     group: int
@@ -106,23 +171,20 @@ class _Touch:
     products: bool
 
 
-def _touches(program: WarpProgram, group: WarpGroup, order: dict[str, int]) -> Iterator[_Touch]:
+def _touches(program: WarpProgram, group: WarpGroup, phases: Callable[[WarpGroup, int], Span]) -> Iterator[_Touch]:
     rings = {cursor.id: program.arefs[cursor.aref] for cursor in group.cursors}
     for place, stmt in enumerate(group.body):
         inner = list(walk((stmt,)))
-        phases = _phases(group, place, order)
-        settled = _behind(group, place)
+        when, settled = phases(group, place), _behind(group, place)
         for number in sorted({b for one in inner for b in touched(program, group, one)}):
-            if program.buffers[number].tensor:
-                continue
             mine = [one for one in inner if number in touched(program, group, one)]
             direct = [one for one in mine if number in accessed(one)]
-            filled = {r.id for r in rings.values() if number in r.buffers and r.transport == "tma"}
+            filled = {r.id for r in rings.values() if number in r.buffers and r.transport in FILLED}
             fills = any(program.arefs[r].producer == group.id for r in filled)
             yield _Touch(
-                number, group.id, (place, settled), phases,
+                number, group.id, (place, settled), when,
                 any(number in written(one) for one in direct),
-                fills and all(isinstance(one, TmaLoad) for one in direct),
+                fills and all(isinstance(one, FILLING) and number in written(one) for one in direct),
                 any(isinstance(one, THREADS) for one in direct),
                 any(isinstance(one, TmaStore) for one in direct),
                 any(isinstance(one, TensorMultiply | CopyScales) for one in direct),
@@ -170,7 +232,7 @@ def written(stmt: Stmt) -> set[int]:
     """Buffers that a statement alone writes."""
     if isinstance(stmt, SCRATCH):
         return accessed(stmt)
-    return {stmt.target.buffer} if isinstance(stmt, TmaLoad | StoreShared | StoreScales) else set()
+    return {stmt.target.buffer} if isinstance(stmt, WRITING) else set()
 
 
 def _always(program: WarpProgram, group: WarpGroup) -> Iterator[int]:
@@ -183,7 +245,7 @@ def _always(program: WarpProgram, group: WarpGroup) -> Iterator[int]:
             yield from accessed(stmt)
 
 
-def _use(touches: list[_Touch]) -> BodyUse:
+def _use(touches: list[_Touch], tensor: bool) -> BodyUse:
     """Of one buffer."""
     groups = {touch.group for touch in touches}
     mine = {number: [touch for touch in touches if touch.group == number] for number in groups}
@@ -196,4 +258,5 @@ def _use(touches: list[_Touch]) -> BodyUse:
         frozenset(touch.group for touch in touches if touch.threads),
         frozenset(touch.group for touch in touches if touch.stores),
         frozenset(touch.group for touch in touches if touch.products),
+        tensor,
     )

@@ -18,7 +18,8 @@ class Choices:
     whether instances that CTAs fetch are those of CTAs which have not started. late: whether tiles are loaded where
     they are read first. overlay: whether buffers of loops that follow one another may lie over
     one another. packed: whether instructions that compute two f32 at once are used.
-    early: whether launches may begin before those in front of them have ended."""
+    early: whether launches may begin before those in front of them have ended. columns: of tensor memory that a CTA may
+    have (0: any number)."""
 
     partial_sums: bool
     ping_pong: bool
@@ -32,6 +33,7 @@ class Choices:
     overlay: bool = False
     packed: bool = False
     early: bool = False
+    columns: int = 0
 
 
 def each_body(program: WarpProgram, change: Callable[[WarpGroup], tuple[Stmt, ...]]) -> WarpProgram:

@@ -25,6 +25,7 @@ from twill.codegen.print.gluon.staging import staged_in_parts
 from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform, shape_of
 from twill.codegen.warp.program import (
+    MOST_TENSOR_COLUMNS,
     WARP_VOTE,
     Buffer,
     BulkWait,
@@ -58,11 +59,12 @@ UNSAID = (
     "dynamic-scheduler",
     "unused-indices",
     "early-launch",
+    "tensor-overlay",
     "overlay",
 )
 """Passes of `twill.codegen.passes` whose result Gluon has no words for: short formulas of ours, sums that lanes hold in
 parts, what one warp leaves out, pairs of f32, messages that one thread writes, which indices each group asks for (here
-a function tells all of them), and buffers that lie over one another."""
+a function tells all of them), and buffers that lie over one another since their loops do not run at once."""
 
 _TILES = "tiles whose sizes are powers of two, or the CUDA form (`--as cuda`)"
 _CUDA = "the CUDA form (`--as cuda`)"
@@ -180,6 +182,8 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
         yield 0, "a dynamic order of program instances has no printer for Gluon", "`--order static`"
     for buffer in program.buffers:
         yield from _of_buffer(buffer)
+    if program.tensor_columns > MOST_TENSOR_COLUMNS:
+        yield 0, f"tensor memory has {MOST_TENSOR_COLUMNS} columns, and in Gluon each loop has its own", _CUDA
     for entry in program.maps:
         if entry.together > 1 or None in entry.sizes:
             what = "elements that are moved as wider ones" if entry.together > 1 else "tensors without bounds"

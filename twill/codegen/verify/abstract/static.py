@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import combinations
 
 from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract.memory import BITS
@@ -193,21 +194,17 @@ def _buffers(program: WarpProgram, machine: Machine | None) -> Iterator[Violatio
         yield Violation("shared", f"buffers take {last} bytes of shared memory, {program.machine} has {limit}{each}")
 
 
-def _overlaps(spans: list[tuple[int, int, str]], unit: str) -> Iterator[Violation]:
-    for (_, end, name), (begin, _, other) in zip(spans, spans[1:], strict=False):
-        if begin < end:
-            yield Violation("shared", f"`{name}` and `{other}` overlap by {end - begin} {unit}")
-
-
 def _tensor_memory(program: WarpProgram, machine: Machine | None) -> Iterator[Violation]:
     """Accumulators lie beside one another, and within what there is."""
     held = [buffer for buffer in program.buffers if buffer.tensor]
     for buffer in held:
         if buffer.offset < 0:
             yield Violation("shared", f"`{buffer.name}` begins in front of tensor memory, at column {buffer.offset}")
-    alone = [buffer for buffer in held if not any(_lies_over(buffer, other) for other in held)]
-    spans = sorted((b.offset, b.offset + (b.slots - 1) * b.stride + b.width, b.name) for b in alone)
-    yield from _overlaps(spans, "columns")
+    for one, other in combinations(held, 2):
+        common = min(map(_last_column, (one, other))) - max(one.offset, other.offset)
+        hosted = any(all(tile is host or _lies_over(tile, host) for tile in (one, other)) for host in held)
+        if common > 0 and not hosted and not take_turns(program, one.id, other.id):
+            yield Violation("shared", f"`{one.name}` and `{other.name}` overlap by {common} columns")
     if held and machine:
         most = machine.capacity("tmem") // (TENSOR_ROWS * BITS["f32"] // 8)
         if program.tensor_columns > most:
@@ -219,6 +216,11 @@ def _tensor_memory(program: WarpProgram, machine: Machine | None) -> Iterator[Vi
         if reads and (first % (TENSOR_WARPS * WARP) or group.threads != TENSOR_WARPS * WARP):
             text = f"{group.role} reads tensor memory, and its warps are not its four quarters"
             yield Violation("layout", text, 0, group.role)
+
+
+def _last_column(buffer: Buffer) -> int:
+    """The column behind all that a buffer's slots hold."""
+    return buffer.offset + (buffer.slots - 1) * buffer.stride + buffer.width
 
 
 def _lies_over(operand: Buffer, host: Buffer) -> bool:

@@ -49,9 +49,9 @@ class TensorTiles:
         return top, bottom, first + left * bits // COLUMN_BITS, first - -right * bits // COLUMN_BITS
 
     def read(self, buffer: Buffer, slot: int, within: Region) -> Array:
-        """The elements that are there."""
+        """The elements that are there now, whatever is written later."""
         top, bottom, left, right = self.region(buffer, slot, within)
-        words = np.ascontiguousarray(self.words[top:bottom, left:right])
+        words = self.words[top:bottom, left:right].copy()
         if BITS[buffer.element] == COLUMN_BITS:
             return words.view(np.float32)
         if BITS[buffer.element] == SCALE_BITS:
