@@ -10,7 +10,7 @@ from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract.memory import BITS
 from twill.codegen.verify.abstract.mma_operands import TENSOR_ROWS
 from twill.codegen.verify.abstract.operands import operand_violations
-from twill.codegen.verify.abstract.overlays import overlapping, take_turns
+from twill.codegen.verify.abstract.overlays import overlapping, take_turns, touches
 from twill.codegen.verify.abstract.violation import Violation
 from twill.codegen.warp.program import (
     INSTANCE_RING,
@@ -203,7 +203,7 @@ def _tensor_memory(program: WarpProgram, machine: Machine | None) -> Iterator[Vi
     for one, other in combinations(held, 2):
         common = min(map(_last_column, (one, other))) - max(one.offset, other.offset)
         hosted = any(all(tile is host or _lies_over(tile, host) for tile in (one, other)) for host in held)
-        if common > 0 and not hosted and not take_turns(program, one.id, other.id):
+        if common > 0 and not hosted and not _in_turn(program, one.id, other.id):
             yield Violation("shared", f"`{one.name}` and `{other.name}` overlap by {common} columns")
     if held and machine:
         most = machine.capacity("tmem") // (TENSOR_ROWS * BITS["f32"] // 8)
@@ -216,6 +216,15 @@ def _tensor_memory(program: WarpProgram, machine: Machine | None) -> Iterator[Vi
         if reads and (first % (TENSOR_WARPS * WARP) or group.threads != TENSOR_WARPS * WARP):
             text = f"{group.role} reads tensor memory, and its warps are not its four quarters"
             yield Violation("layout", text, 0, group.role)
+
+
+def _in_turn(program: WarpProgram, one: int, other: int) -> bool:
+    """Whether two tiles of tensor memory take turns, as some warp group says that makes both."""
+    both = (
+        {one, other} <= {number for stmt in group.stmts for number in touches(program, group, stmt)}
+        for group in program.groups
+    )
+    return any(both) and take_turns(program, one, other)
 
 
 def _last_column(buffer: Buffer) -> int:
