@@ -129,3 +129,31 @@ def moved(stmt: Stmt) -> Stmt:
     if not isinstance(stmt, TmaLoad):
         return stmt
     return replace(stmt, coordinates=(*stmt.coordinates[:-1], Number(1)))
+
+
+WRITTEN_OUT = """
+@triton.jit
+def k(x, w, y, n, s, N: tl.constexpr):
+    r, c, o = tl.program_id(0) * 64 + tl.arange(0, 64), tl.arange(0, 64), tl.arange(0, N)
+    for h in tl.static_range(2):
+        left = tl.zeros((64, N), tl.float32)
+        right = tl.zeros((64, N), tl.float32)
+        for i in range(n):
+            a = tl.load(x + r[:, None] * 64 + c[None, :])
+            left = tl.dot(a, tl.load(w + (i * 64 + c)[:, None] * N + o[None, :]), left)
+            right = tl.dot(a, tl.load(w + (i * 64 + 64 * n + c)[:, None] * N + o[None, :]), right)
+            at = y + h * s + (i * 128 * tl.num_programs(0) + r)[:, None] * N + o[None, :]
+            tl.store(at, left.to(tl.bfloat16))
+            tl.store(at + 64 * tl.num_programs(0) * N, right.to(tl.bfloat16))
+"""
+
+
+def test_loops_that_a_kernel_writes_out_wait_for_one_another_in_their_order(kernel_file: Callable[..., str]) -> None:
+    """Both loops have the same lines. Two groups store in each; where the second one's tiles lie, nobody knows."""
+    sig = ["x=*bf16:16", "w=*bf16:16", "y=*bf16:16", "n=i32", "s=i32:16"]
+    kernel = extract(f"{kernel_file(WRITTEN_OUT)}::k", sig=sig, const=["N=256"])
+    schedule = solve(kernel.graph, H100, SolveOptions(strategy="heuristic", fuse=False))
+    emission = emit_scheduled(kernel, H100, schedule)
+    rings = {a.name for a in emission.program.arefs if a.name.startswith("order")}
+    assert rings == {"order 0 1", "order 1 0"}
+    checked(emission)

@@ -11,6 +11,7 @@ they are computed from.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
@@ -19,6 +20,7 @@ from twill import exc
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.passes.dynamic_scheduler import arrivals
 from twill.codegen.passes.memory_order import ACCESSES
+from twill.codegen.passes.uses import loop_order, phases_of
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.program import (
     Acquire,
@@ -48,13 +50,15 @@ WORDS = 4  # of the ring's slot, in which nothing is: its barriers say all
 @dataclass(frozen=True)
 class StoreThenAccess:
     """A store, and an access behind it that may touch the same elements: the argument, the lines of both in the kernel.
-    stores: whether the second one is a store, too. same: whether both are one and the same tile."""
+    stores: whether the second one is a store, too. same: whether both are one and the same tile. phases: in which both
+    are (`twill.codegen.passes.uses`): a loop that a kernel writes out twice has its lines twice."""
 
     argument: str
     first: int
     second: int
     stores: bool
     same: bool
+    phases: tuple[int, int]
 
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
@@ -77,14 +81,15 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
 
 def stored_first(program: TileProgram) -> Iterator[StoreThenAccess]:
     """Every pair of such accesses that are not in one loop."""
+    loops = [number for number, item in enumerate(program.body) if isinstance(item, Loop)]
     placed = [
-        (number, op)
+        (number, 2 * bisect_left(loops, number) + isinstance(item, Loop), op)
         for number, item in enumerate(program.body)
         for op in (_ops(item) if isinstance(item, Loop) else (item,))
         if op.kind in ACCESSES and op.access is not None
     ]
-    for place, one in placed:
-        for behind, other in placed:
+    for place, phase, one in placed:
+        for behind, later, other in placed:
             if place >= behind or one.kind == "tile_load":
                 continue
             first, second = one.access, other.access
@@ -93,7 +98,8 @@ def stored_first(program: TileProgram) -> Iterator[StoreThenAccess]:
                 continue
             if meets(first, second, None, 0):
                 same = (first.axes, first.constant, first.indices) == (second.axes, second.constant, ())
-                yield StoreThenAccess(first.base, one.line, other.line, other.kind != "tile_load", same)
+                stores = other.kind != "tile_load"
+                yield StoreThenAccess(first.base, one.line, other.line, stores, same, (phase, later))
 
 
 def _ops(loop: Loop) -> Iterator[Op]:
@@ -119,10 +125,9 @@ class GroupWait:
 def _waits(program: WarpProgram, order: StoreThenAccess, in_turn: bool) -> Iterator[GroupWait]:
     """Of one pair of accesses, for every two groups that have one of them each. in_turn: computing groups have program
     instances of their own, each with both accesses."""
-    first = {group.id: _places(program, group, order.argument, order.first, stores=True) for group in program.groups}
-    second = {
-        group.id: _places(program, group, order.argument, order.second, stores=order.stores) for group in program.groups
-    }
+    begin, end = order.phases
+    first = {g.id: _places(program, g, order.argument, order.first, begin, stores=True) for g in program.groups}
+    second = {g.id: _places(program, g, order.argument, order.second, end, stores=order.stores) for g in program.groups}
     writers = [number for number, found in first.items() if found]
     users = [number for number, found in second.items() if found]
     if order.same and writers == users:
@@ -135,12 +140,18 @@ def _waits(program: WarpProgram, order: StoreThenAccess, in_turn: bool) -> Itera
 
 
 def _places(
-    program: WarpProgram, group: WarpGroup, argument: str, line: int, *, stores: bool
+    program: WarpProgram, group: WarpGroup, argument: str, line: int, phase: int, *, stores: bool
 ) -> list[tuple[int, Stmt]]:
-    """The statements of a group that access an argument for a line of the kernel, each with the place in the group's
-    body that it is at, or in."""
+    """The statements of a group that access an argument for a line of the kernel in a phase, each with the place in
+    the group's body that it is at, or in."""
     found: list[tuple[int, Stmt]] = []
+    loops = loop_order(program)
+    if loops is not None and len(loops) < sum(isinstance(item, Loop) for item in program.program.body):
+        loops = None  # nobody has a part in some loop
     for place, outer in enumerate(group.body):
+        first, last = (phase, phase) if loops is None else phases_of(group, place, loops)
+        if not first <= phase <= last:
+            continue
         for stmt in walk((outer,)):
             match stmt:
                 case TmaStore(map=number) if stores:

@@ -85,7 +85,7 @@ def uses_of_buffers(program: WarpProgram) -> dict[int, BodyUse] | None:
     order = loop_order(program)
     if order is None or any(isinstance(s, CountReuse) for group in program.groups for s in group.stmts):
         return None
-    return _uses(program, False, lambda group, place: _phases(group, place, order))
+    return _uses(program, False, lambda group, place: phases_of(group, place, order))
 
 
 def uses_of_tensor_memory(program: WarpProgram) -> dict[int, BodyUse]:
@@ -204,7 +204,7 @@ def _behind(group: WarpGroup, place: int) -> int:
     return place
 
 
-def _phases(group: WarpGroup, place: int, order: dict[str, int]) -> Span:
+def phases_of(group: WarpGroup, place: int, order: dict[str, int]) -> Span:
     """When a statement at the top of a body may run."""
     stmt = group.body[place]
     if isinstance(stmt, Pipeline):
