@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from tests.kernels import H100
 from twill.codegen.emission import emit_scheduled, extract
 from twill.codegen.warp.program import Get, Publish
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
+from twill.trial.execute import checked
 
 CROSSED = """
 @triton.jit
@@ -51,3 +54,52 @@ def test_a_warp_group_gives_what_another_waits_for_before_it_waits_itself(kernel
         if isinstance(stmt, Get | Publish) and second.cursor(stmt.cursor).aref in filled
     ]
     assert order.index(("Publish", 1)) < order.index(("Get", 0))
+
+
+GOING_ON = """
+@triton.jit
+def k(a, b, c, d, e, n, B: tl.constexpr, TWICE: tl.constexpr):
+    i, j = tl.arange(0, B), tl.arange(0, B)
+    at = i[:, None] * B + j[None, :]
+    x = tl.load(a + at)
+    s = tl.zeros([B, B], tl.float32)
+    r = tl.zeros([B], tl.float32)
+    for step in range(n):
+        p = tl.dot(x, tl.load(b + step * B * B + at))
+        r = r * 0.5 + tl.max(p, 1)
+        s = tl.dot(x, tl.load(c + step * B * B + at), s)
+    if TWICE:
+        r = r * 2
+    for step in range(n):
+        v = tl.dot(x, tl.load(c + step * B * B + at))
+        s = s + v * r[:, None]
+        p = tl.dot(x, tl.load(b + step * B * B + at))
+        r = r * 0.5 + tl.max(p, 1)
+    tl.store(d + at, s)
+    tl.store(e + i, r)
+"""
+
+
+def test_a_loop_reads_from_another_warp_group_what_that_one_carried_from_loop_to_loop(
+    kernel_file: Callable[..., str],
+) -> None:
+    """`r` is made in one group in both loops; the other one reads it in the second loop alone, that of the iteration
+    before, which is at first what the first loop left."""
+    kernel = extract(f"{kernel_file(GOING_ON)}::k", sig=SIG, const=["B=64", "TWICE=False"])
+    schedule = solve(kernel.graph, H100, SolveOptions(blocks=1, fuse=False, budget=60, pins=("r!~s",)))
+    checked(emit_scheduled(kernel, H100, schedule))
+
+
+@pytest.mark.parametrize("twice", [False, True])
+def test_a_loop_goes_on_in_one_warp_group_with_what_another_one_left(
+    twice: bool, kernel_file: Callable[..., str]
+) -> None:
+    """Also where straight-line code works on it between the loops."""
+    kernel = extract(f"{kernel_file(GOING_ON)}::k", sig=SIG, const=["B=64", f"TWICE={twice}"])
+    schedule = solve(kernel.graph, H100, SolveOptions(blocks=1, fuse=False, budget=60, pins=("r!~s",)))
+    last = max(op.loop for op in schedule.ops)
+    ops = tuple(
+        op.model_copy(update={"warp_group": {0: 1, 1: 0}.get(op.warp_group, op.warp_group)}) if op.loop == last else op
+        for op in schedule.ops
+    )
+    checked(emit_scheduled(kernel, H100, schedule.model_copy(update={"ops": ops})))

@@ -39,6 +39,7 @@ from twill.graph.links import linked_loops
 from twill.machine.description import Machine
 from twill.machine.occupancy import register_pool
 from twill.schedule.document import Schedule
+from twill.tile.order_dependence import depends_on_order
 
 
 def assign(
@@ -60,6 +61,8 @@ def assign(
     tensor = tiles.target.has_tensor_memory and tiles.multiplies
     if tensor:
         groups, group_of = with_readers(groups, group_of, tiles.target.threads, schedule)
+    if candidate.ping_pong and depends_on_order(wired.program):
+        return CandidateRefusal("an atomic operation orders the warp groups of a program instance")
     if candidate.ping_pong:
         made = doubled(groups, machine, COPIES)
         if len(made) == len(groups):
@@ -196,8 +199,9 @@ def with_straight(plan: LoweringPlan) -> LoweringPlan:
 def straight_groups(plan: LoweringPlan, task: Task) -> tuple[int, ...]:
     """The groups that need a straight-line task done."""
     rooted = rooted_in(plan, task)
-    if rooted:
-        return (min(rooted),)
+    if rooted:  # or where a loop goes on with it, which then reads what another group's loop left
+        begun = {group for group in begun_with(plan, task) if not plan.groups[group].issuer}
+        return tuple(sorted(begun)) or (min(rooted),)
     if task.node.kind == "load":
         registers = {g for reader in plan.readers(task.place, slots=False) for g in reader.groups}
         return tuple(sorted(registers | begun_with(plan, task)))
@@ -210,17 +214,7 @@ def straight_groups(plan: LoweringPlan, task: Task) -> tuple[int, ...]:
 def begun_with(plan: LoweringPlan, task: Task) -> set[int]:
     """The groups that need the first value of a carried one, where a straight-line task makes that: those that make the
     carried value in its loop, and those that read it."""
-    found: set[int] = set()
-    for carry in plan.flat.carries:
-        if carry.pure or not plan.wired.wiring.makes(carry):
-            continue
-        begin, source = plan.source(carry.init, task.block), plan.source(carry.yielded, task.block)
-        if begin is None or source is None or plan.place_of(begin) != task.place:
-            continue
-        place = plan.place_of(source)
-        makers = [plan.tasks[place]] if place in plan.tasks else []
-        found |= {g for reader in (*makers, *plan.readers(place, slots=False)) for g in reader.groups}
-    return found
+    return {group for one in plan.starting_with(task.place) for group in one.groups}
 
 
 def rooted_in(plan: LoweringPlan, task: Task) -> set[int]:

@@ -276,8 +276,12 @@ class _LoopStreams:
         return dict(sorted(wanted.items()))
 
     def read_afterwards(self, region: int) -> list[Place]:
-        """What other groups make in a loop and this one's tasks outside of that loop read in registers."""
+        """What other groups make in a loop and this one's tasks outside of it read in registers or begin with."""
         found: list[Place] = []
+        for place, maker in self.plan.tasks.items():
+            away = place[0] == region and self.group not in maker.groups and not self.plan.is_in_tensor_memory(maker)
+            if away and any(self.group in one.groups for one in self.plan.starting_with(place)):
+                found.append(place)
         for task in self.plan.tasks.values():
             if task.region == region or self.group not in task.groups:
                 continue

@@ -88,7 +88,10 @@ class _Rings:
         """Readers in registers of a warp group that does not make the value itself."""
         if task.node.kind == "load" and task.region not in self.plan.loops:
             return []  # every group that needs it loads it
-        return [r for r in self.plan.readers(task.place, slots=False) if set(r.groups) - set(task.groups)]
+        mine, readers = set(task.groups), self.plan.readers(task.place, slots=False)
+        if task.region in self.plan.loops and not self.plan.is_in_tensor_memory(task):
+            readers += self.plan.starting_with(task.place)
+        return [reader for reader in readers if set(reader.groups) - mine]
 
     def ring(self, task: Task, slot: list[Task], away: list[Task], shared: dict[tuple[object, ...], Ring]) -> Ring:
         """The ring that a task fills; loads of one tensor in several loops share one, also with straight-line code

@@ -303,6 +303,24 @@ class LoweringPlan:
                 found.append(task)
         return found
 
+    def starting_with(self, place: Place) -> list[Task]:
+        """Tasks that make, or read in registers, what a later loop carries that begins with what the task at `place`
+        leaves; and of loops behind that one that go on with it."""
+        found: list[Task] = []
+        for goes_on in self.carried_on(place):
+            found += [self.tasks[goes_on]] if goes_on in self.tasks else []
+            found += [*self.readers(goes_on, slots=False), *self.starting_with(goes_on)]
+        return found
+
+    def carried_on(self, place: Place) -> Iterator[Place]:
+        """Where loops make carried values that begin with what the task at `place` leaves."""
+        for carry in self.flat.carries:
+            if carry.pure or not self.wired.wiring.makes(carry):
+                continue
+            begin, source = self.source(carry.init, place[2]), self.source(carry.yielded, place[2])
+            if begin is not None and source is not None and self.place_of(begin) == place != self.place_of(source):
+                yield self.place_of(source)
+
     def possible_readers(self, place: Place) -> Iterator[Task]:
         """Tasks that have an operand which the task at `place` makes, in the order of `tasks`."""
         index = self.operand_readers
