@@ -54,7 +54,7 @@ class Builds:
         self.schedules: list[Schedule] = []
 
     def lowered(self, wired: object, given: Schedule, on: Machine, candidate: LoweringCandidate, *_: object) -> Any:
-        return f"the program with {candidate.room} registers free"
+        return f"the program of strategy {given.strategy} with {candidate.room} registers free"
 
     def built(self, program: object, spec: object, given: Schedule, *_: object) -> Any:
         self.schedules.append(given)
@@ -164,8 +164,23 @@ def test_fail_an_emission_whose_time_ends_on_the_abstract_machine(monkeypatch: p
         assert ended.value.exit_code == 4
 
 
+@pytest.mark.parametrize("cause", ["spill", "serialized", "wait"])
+def test_iterations_do_not_overlap_where_no_schedule_has_more_room(play: Callable[..., Builds], cause: str) -> None:
+    """Tiles of one iteration take fewer registers than those of several."""
+    builds = play(refusal(cause))
+    answers: list[Schedule] = [schedule(GEMM)]
+
+    def solver(graph: DependenceGraph, on: Machine) -> Schedule:
+        if not answers:
+            raise exc.Infeasible("no")
+        return answers.pop()
+
+    assert emit_solved(kernel(GEMM), machine(), solver) is EMITTED
+    assert [one.strategy for one in builds.schedules] == ["joint", "none"]
+
+
 def test_no_schedule_with_more_room_leaves_the_compilers_words(play: Callable[..., Builds]) -> None:
-    play(refusal("spill", "it spills"))
+    play(refusal("budget", "it spills"))
     answers: list[Schedule | exc.TwillError] = [schedule(GEMM), exc.Infeasible("no")]
 
     def solver(graph: DependenceGraph, on: Machine) -> Schedule:
@@ -178,7 +193,7 @@ def test_no_schedule_with_more_room_leaves_the_compilers_words(play: Callable[..
     with pytest.raises(exc.BuildRejected, match="it spills"):
         emit_solved(kernel(GEMM), machine(), solver, record=seen.append)
     assert (104, "refused: no") in [(one.candidate.room, one.verdict) for one in seen]
-    play(refusal("spill", "it spills"))
+    play(refusal("budget", "it spills"))
     answers += [schedule(GEMM), exc.BudgetExhausted("no schedule in time")]
     with pytest.raises(exc.BuildRejected, match="it spills"):
         emit_solved(kernel(GEMM), machine(), solver)

@@ -22,6 +22,8 @@ def test_the_rings_of_a_single_loop_leave_room_for_what_its_tiles_leave_through(
     assert len({buffer.loop for buffer in found.buffers}) == 1
     left = beyond(full, found, machine())
     assert left is not None and capacity - left == rings - more
+    full = exc.SharedMemoryFull("too many bytes", needed=capacity + rings, capacity=capacity)
+    assert beyond(full, found, machine()) is None  # no room is left for any
 
 
 def test_who_reads_accumulators_in_tensor_memory_is_asked_for_room_and_not_who_issues_products() -> None:

@@ -49,7 +49,7 @@ from twill.tile.translate.translate import from_mlir
 
 ATTEMPTS = 4  # schedules of one kernel, the first included
 ALONE: Strategy = "none"  # of a schedule whose iterations do not overlap: no MMA is in flight beside other work
-IN_FLIGHT = ("serialized", "wait")  # what the compiler makes of MMAs whose registers others use
+IN_FLIGHT = ("serialized", "wait", "spill")  # of MMAs whose registers others use, and of tiles of several iterations
 
 OnStep = Callable[[str], None]
 

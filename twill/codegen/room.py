@@ -149,11 +149,13 @@ def missing(rejected: exc.CandidateRefused, schedule: Schedule, machine: Machine
 
 def beyond(full: exc.SharedMemoryFull, schedule: Schedule, machine: Machine) -> int | None:
     """Bytes of shared memory that each loop has to leave in addition, so that the rings of all, and what tiles are
-    stored through, fit: every loop its part of what they need too much. None where no loop has a ring."""
+    stored through, fit: every loop its part of what they need too much. None where no loop has a ring, or what all
+    need besides leaves none room for any."""
     used: dict[int, int] = {}
     for buffer in schedule.buffers:
         if buffer.space == "shared":
             used[buffer.loop] = used.get(buffer.loop, 0) + buffer.bytes * buffer.depth
     if not used:
         return None
-    return machine.capacity("shared") - max(used.values()) + -(-(full.needed - full.capacity) // len(used))
+    more = machine.capacity("shared") - max(used.values()) + -(-(full.needed - full.capacity) // len(used))
+    return more if more < machine.capacity("shared") else None

@@ -8,7 +8,7 @@ import pytest
 
 from tests.kernels import H100
 from twill import exc
-from twill.codegen.lower.groups import warp_groups, with_registers
+from twill.codegen.lower.groups import warp_groups, with_registers, with_room_for_mmas
 from twill.machine.occupancy import register_pool
 from twill.schedule.document import Schedule, ScheduledOp, ScheduledWarpGroup
 
@@ -81,3 +81,15 @@ def test_budgets_beyond_the_register_file_are_refused() -> None:
 def test_a_launch_gives_all_threads_alike() -> None:
     assert register_pool(384, H100) == 384 * 168
     assert register_pool(128, H100) == 128 * 256
+
+
+@pytest.mark.parametrize(("registers", "wanted"), [(144, 5), (152, 4)])
+def test_load_groups_are_one_where_budgets_of_both_are_too_much(registers: int, wanted: int) -> None:
+    """A launch of 640 threads has 96 registers for each to move, one of 512 has 128."""
+    computing = [group(number, "compute", registers) for number in range(3)]
+    asked = schedule([*computing, group(3, "issue", 24), group(4, "issue", 24)], [op(0, 3), op(0, 4)])
+    groups, group_of = warp_groups(asked)
+    made, now = with_room_for_mmas(groups, group_of, asked.model_copy(update={"loops": ()}), H100)
+    assert len(groups) == 5 and len(made) == wanted
+    assert [one.id for one in made] == [*range(wanted)] and now[4] == wanted - 1
+    with_registers(made, asked, H100, "k.py")

@@ -71,11 +71,14 @@ def with_room_for_mmas(
     groups: tuple[Group, ...], group_of: dict[int, int], schedule: Schedule, machine: Machine
 ) -> tuple[tuple[Group, ...], dict[int, int]]:
     """The groups, all load groups as one where the launch of so many threads has too few registers for an MMA: the
-    compiler gives no instruction more than a launch has, whatever budgets warp groups move later. Only where one thread
-    can issue in every loop what they issued, which takes the sum of their holds."""
+    compiler gives no instruction more than a launch has, whatever budgets warp groups move later; or where it has fewer
+    than the groups' budgets take. Only where one thread can issue in every loop what they issued, which takes the sum
+    of their holds."""
     issuers = {g.id for g in groups if g.issuer}
-    threads = sum(g.threads for g in groups)
-    if len(issuers) < 2 or register_pool(threads, machine) // threads >= most_registers(schedule):
+    threads, granule = sum(g.threads for g in groups), machine.register_file.granule
+    pool = register_pool(threads, machine)
+    budgets = sum(-(-g.registers // granule) * granule * g.threads for g in groups)
+    if len(issuers) < 2 or (pool // threads >= most_registers(schedule) and budgets <= pool):
         return groups, group_of
     for loop in schedule.loops:
         mine = {op.id for op in schedule.ops if op.loop == loop.loop and group_of[op.warp_group] in issuers}
