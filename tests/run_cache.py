@@ -18,6 +18,7 @@ import tempfile
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -82,14 +83,16 @@ def kept(name: str, make: Callable[[], T]) -> T:
     if folder is None or os.environ.get("PYTEST_CURRENT_TEST", "").startswith(OWN_TESTS):
         return once(name, make)
     path = folder / name
-    try:
-        found: T = pickle.loads(zlib.decompress(path.read_bytes()))
-    except FileNotFoundError:
+    content: bytes | None = None
+    with suppress(FileNotFoundError):
+        content = path.read_bytes()
+    if content is None:  # what `make` raises has no other error behind it
         made = make()
         folder.mkdir(parents=True, exist_ok=True)
         _write(path, zlib.compress(pickle.dumps(made), 1))
         return made
     path.touch()
+    found: T = pickle.loads(zlib.decompress(content))
     return found
 
 

@@ -7,6 +7,7 @@ cycle of edges has distance 0.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal
 
 from hypothesis import strategies as st
@@ -26,6 +27,10 @@ from twill.machine.description import Context, Crossing, Figure, Machine, Memory
 
 UNITS = ("tensor", "alu", "tma")
 SPACES: tuple[Literal["register", "shared", "tmem"], ...] = ("register", "shared", "tmem")
+
+
+one_of = cache(st.sampled_from)
+"""Strategies that are made once: hypothesis looks each new one through before it draws from it."""
 
 
 def figure(value: float) -> Figure:
@@ -98,24 +103,30 @@ def make_graph(
     )
 
 
+@cache
+def readers_of(count: int) -> st.SearchStrategy[list[int]]:
+    """Up to two of so many instructions."""
+    return st.lists(one_of(range(count)), max_size=2, unique=True)
+
+
+@cache
 def machines() -> st.SearchStrategy[Machine]:
     """Machines whose capacities often bind and sometimes do not."""
     return st.builds(
         make_machine,
-        shared=st.sampled_from((64, 96, 160, 1024)),
-        tmem=st.sampled_from((0, 64, 1024)),
+        shared=one_of((64, 96, 160, 1024)),
+        tmem=one_of((0, 64, 1024)),
         compute_groups=st.integers(1, 2),
-        max_registers=st.sampled_from((16, 24, 64)),
-        overhead=st.sampled_from((0, 3, 8)),
-        register_file=st.sampled_from((128 * 16 + 32 * 8, 128 * 40, 65536)),
-        interleaved=st.sampled_from(((), (), ("alu",))),
+        max_registers=one_of((16, 24, 64)),
+        overhead=one_of((0, 3, 8)),
+        register_file=one_of((128 * 16 + 32 * 8, 128 * 40, 65536)),
+        interleaved=one_of(((), (), ("alu",))),
     )
 
 
-@st.composite
-def instructions(draw: st.DrawFn, number: int, most_cycles: int) -> Instruction:
+def instruction(draw: st.DrawFn, number: int, most_cycles: int) -> Instruction:
     """A matrix product, a chain of elementwise operations, or a load."""
-    kind = draw(st.sampled_from(("product", "chain", "chain", "load")))
+    kind = draw(one_of(("product", "chain", "chain", "load")))
     latency = draw(st.integers(1, most_cycles))
     asynchronous = kind != "chain"
     hold = draw(st.integers(0, 1)) if asynchronous else draw(st.integers(1, latency))
@@ -125,8 +136,8 @@ def instructions(draw: st.DrawFn, number: int, most_cycles: int) -> Instruction:
         uses.append(Use(unit="tensor", start=draw(st.integers(0, latency - 1)), cycles=1))
     contexts = {
         "product": ("compute",),
-        "chain": draw(st.sampled_from((("compute",), ("compute", "load")))),
-        "load": draw(st.sampled_from((("load",), ("compute", "load")))),
+        "chain": draw(one_of((("compute",), ("compute", "load")))),
+        "load": draw(one_of((("load",), ("compute", "load")))),
     }[kind]
     return Instruction(
         id=number,
@@ -146,12 +157,11 @@ def instructions(draw: st.DrawFn, number: int, most_cycles: int) -> Instruction:
     )
 
 
-@st.composite
 def value_of(draw: st.DrawFn, producer: Instruction, reads: tuple[Read, ...]) -> CostedValue:
     """What an instruction makes, somewhere in the machine, not in place."""
     space: Literal["register", "shared", "tmem"] = "shared"
     if producer.op != "load":
-        space = draw(st.sampled_from(("register", "register", "shared", "tmem")))
+        space = draw(one_of(("register", "register", "shared", "tmem")))
     return CostedValue(
         id=producer.id,
         name=f"value{producer.id}",
@@ -159,40 +169,38 @@ def value_of(draw: st.DrawFn, producer: Instruction, reads: tuple[Read, ...]) ->
         block=-1,
         producer=producer.id,
         space=space,
-        bytes=0 if space == "register" else draw(st.sampled_from((16, 32, 64))),
-        registers=draw(st.sampled_from((0, 2, 5, 8))) if space == "register" else 0,
+        bytes=0 if space == "register" else draw(one_of((16, 32, 64))),
+        registers=draw(one_of((0, 2, 5, 8))) if space == "register" else 0,
         reads=reads,
-        spill=draw(st.sampled_from((0, 0, 1, 2))) if space == "register" else 0,
+        spill=draw(one_of((0, 0, 1, 2))) if space == "register" else 0,
     )
 
 
-@st.composite
-def costed_graphs(draw: st.DrawFn, machine: Machine, most_instructions: int = 6, most_cycles: int = 6) -> CostedGraph:
+def costed_graph(draw: st.DrawFn, machine: Machine, most_instructions: int, most_cycles: int) -> CostedGraph:
     """A loop of 1 to `most_instructions` instructions of up to `most_cycles` cycles each."""
     count = draw(st.integers(1, most_instructions))
-    ops = tuple(draw(instructions(number, most_cycles)) for number in range(count))
+    ops = tuple(instruction(draw, number, most_cycles) for number in range(count))
     edges: list[CostedEdge] = []
     values: list[CostedValue] = []
     for producer in ops:
-        targets = draw(st.lists(st.sampled_from(ops), max_size=2, unique_by=lambda op: op.id))
         reads: list[Read] = []
-        for reader in targets:
-            least = 0 if reader.id > producer.id else 1
-            distance = draw(st.sampled_from((least, least, least, least + 1)))
-            reads.append(Read(reader=reader.id, distance=distance))
+        for reader in draw(readers_of(count)):
+            least = 0 if reader > producer.id else 1
+            distance = draw(one_of((least, least, least, least + 1)))
+            reads.append(Read(reader=reader, distance=distance))
             edges.append(
                 CostedEdge(
                     src=producer.id,
-                    dst=reader.id,
-                    delay=draw(st.sampled_from((producer.latency, producer.latency, producer.hold))),
+                    dst=reader,
+                    delay=draw(one_of((producer.latency, producer.latency, producer.hold))),
                     distance=distance,
-                    crossing=draw(st.sampled_from((0, 1, 3))),
+                    crossing=draw(one_of((0, 1, 3))),
                     kind="value",
                 )
             )
         retained = draw(st.booleans())
         if reads or retained:
-            values.append(draw(value_of(producer, tuple(reads))))
+            values.append(value_of(draw, producer, tuple(reads)))
     for _ in range(draw(st.integers(0, 2)) if count > 1 else 0):
         src, dst = draw(st.permutations(range(count)))[:2]
         least = 0 if dst > src else 1
@@ -202,8 +210,8 @@ def costed_graphs(draw: st.DrawFn, machine: Machine, most_instructions: int = 6,
                 dst=dst,
                 delay=draw(st.integers(0, 2)),
                 distance=draw(st.integers(least, 2)),
-                crossing=draw(st.sampled_from((0, 1))),
-                kind=draw(st.sampled_from(("anti", "memory"))),
+                crossing=draw(one_of((0, 1))),
+                kind=draw(one_of(("anti", "memory"))),
             )
         )
     storages: list[Storage] = []
@@ -224,7 +232,7 @@ def costed_graphs(draw: st.DrawFn, machine: Machine, most_instructions: int = 6,
         values[index] = updated.model_copy(update={"storage": 0})
     invariants: list[Invariant] = []
     if draw(st.integers(0, 3)) == 0:
-        space = draw(st.sampled_from(("register", "shared")))
+        space = draw(one_of(("register", "shared")))
         readers = draw(st.lists(st.integers(0, count - 1), min_size=1, max_size=2, unique=True))
         invariants.append(
             Invariant(
@@ -232,7 +240,7 @@ def costed_graphs(draw: st.DrawFn, machine: Machine, most_instructions: int = 6,
                 name="scale",
                 line=5,
                 block=-1,
-                space=space,  # type: ignore[arg-type]
+                space=space,
                 bytes=16 if space == "shared" else 0,
                 registers=3 if space == "register" else 0,
                 readers=tuple(readers),
@@ -245,4 +253,4 @@ def costed_graphs(draw: st.DrawFn, machine: Machine, most_instructions: int = 6,
 def problems(draw: st.DrawFn, most_instructions: int = 6, most_cycles: int = 6) -> tuple[CostedGraph, Machine]:
     """A machine and a graph costed for it."""
     machine = draw(machines())
-    return draw(costed_graphs(machine, most_instructions, most_cycles)), machine
+    return costed_graph(draw, machine, most_instructions, most_cycles), machine

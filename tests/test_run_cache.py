@@ -117,3 +117,16 @@ def test_a_module_of_a_kernel_that_a_test_writes_is_kept_by_its_text(
     made("a.py", KERNEL, divisor=8)
     made("c.py", f"{KERNEL}import helper\n")
     assert [Path(file).name for file in compiled] == ["a.py", "a.py", "a.py", "a.py", "a.py", "c.py"]
+
+
+def test_an_error_of_a_compiler_is_raised_as_it_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """And again in every run: what is not kept is looked for without an error that would be its context."""
+    monkeypatch.setenv(run_cache.BUILDS, str(tmp_path / "builds"))
+
+    def refused() -> str:
+        raise ValueError("no such type")
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no such type") as raised:
+            run_cache.kept("module", refused)
+        assert raised.value.__context__ is None
