@@ -126,6 +126,14 @@ def test_after_its_time_no_other_schedule_is_looked_for_and_the_last_refusal_is_
     assert len(builds.schedules) == 2
 
 
+def test_a_few_spilled_registers_are_little_beside_a_loop_and_where_registers_hold_no_results() -> None:
+    hopper, blackwell = machine(), load_machine("b200")
+    program = lowered(GEMM)
+    assert emit.spills_little(program, blackwell)
+    assert not emit.spills_little(program, hopper)
+    assert not emit.spills_little(replace(program, groups=program.groups[:0]), blackwell)
+
+
 def test_a_build_that_is_refused_ends_the_abstract_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """And is the refusal, whatever the machine says."""
     asked = Event()
