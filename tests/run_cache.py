@@ -34,6 +34,7 @@ BUILDS = "TWILL_TEST_BUILDS"
 DAYS = 14  # for which a build is kept that no run asks for
 OWN_TESTS = "tests/codegen/compile/"  # these compile in every run
 IMPORTED = re.compile(rb"\b(?:import|from)\s+(\w+)")
+PLAIN = re.compile(r"[\w./-]+", re.ASCII)  # a path that MLIR writes as it is
 FILE = "(the file of the kernel)"  # in a module that is kept
 
 
@@ -151,7 +152,7 @@ def share_modules() -> None:
 
     def of_one_file(spec: Specialization, path: Path) -> str:
         text = path.read_bytes() if path.is_file() else b""
-        if str(path) != spec.file or set(IMPORTED.findall(text)) != {b"triton"}:
+        if str(path) != spec.file or not PLAIN.fullmatch(spec.file) or set(IMPORTED.findall(text)) != {b"triton"}:
             return compile_kernel(spec)
         given = text, repr(replace(spec, file="")), *triton_as_asked()
         asked = hashlib.sha256(repr(given).encode()).hexdigest()
