@@ -37,7 +37,8 @@ from twill.codegen.print.gluon.sayable import UNSAID
 from twill.codegen.print.gluon.shared import FILE
 from twill.codegen.verify.abstract.coverage import three
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
-from twill.codegen.warp.program import WarpProgram
+from twill.codegen.warp.expression import Apply, Number, Symbol
+from twill.codegen.warp.program import If, Multiply, Stmt, WarpProgram, with_blocks
 from twill.exc import ExecutionDiffers, GluonSpills, NotInGluon
 from twill.graph.dependence import DependenceGraph
 from twill.kernel.specialization import problem_of
@@ -136,6 +137,22 @@ def test_an_edit_that_makes_the_module_wrong_is_found(edit: str, tmp_path: Path)
     compiled = compile_module(path, module.entry, right.signature, right.asked)
     with pytest.raises(ExecutionDiffers):
         checked(replace(right, module=module, compiled=compiled), kernel.specialization)
+
+
+CONDITION = Apply("compare", (Number(3), Symbol(0, "K", "i32")), "i1", (("predicate", "lt"), ("signed", 1)))
+
+
+def test_a_product_that_is_unfinished_behind_the_condition_under_which_it_is_begun_is_refused() -> None:
+    """A variable of Gluon is an accumulator in flight or a tensor, and not one or the other behind a branch."""
+    right, kernel = emitted("gemm"), extracted(*MODULES["gemm"])
+
+    def guarded(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        made = (with_blocks(stmt, guarded) for stmt in block)
+        return tuple(If(CONDITION, (stmt,)) if isinstance(stmt, Multiply) else stmt for stmt in made)
+
+    groups = tuple(replace(group, body=guarded(group.body)) for group in right.program.groups)
+    with pytest.raises(NotInGluon, match="`acc` are begun under a condition and unfinished behind it"):
+        print_gluon(replace(right.program, groups=groups), kernel.specialization, right.schedule)
 
 
 def test_a_partition_that_multiplies_the_rows_of_another_one_is_found(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def _steady(loop: Pipeline, over: str, block: tuple[Stmt, ...], role: Role, prin
 def _begin_in_flight(loop: Pipeline, role: Role) -> set[int]:
     """Makes the accumulators that no wait names behind their last product so from the first iteration on, since a
     variable of a loop keeps its type; which they are."""
-    carried = {number for block in loop.steadies for number in _behind_the_last_wait(block)}
+    carried = {number for block in loop.steadies for number in left_in_flight(block)}
     for number in sorted(carried - role.tokens):
         note = "  # in flight from one iteration to the next"
         role.out.line(f"{role.name(number)} = {hopper.MMA_INIT}({role.name(number)}){note}", loop.line)
@@ -122,7 +122,8 @@ def _begin_in_flight(loop: Pipeline, role: Role) -> set[int]:
     return carried
 
 
-def _behind_the_last_wait(block: tuple[Stmt, ...]) -> set[int]:
+def left_in_flight(block: tuple[Stmt, ...]) -> set[int]:
+    """Accumulators of products that no wait of the block names behind them."""
     last = max((at for at, stmt in enumerate(block) if isinstance(stmt, WaitGroups)), default=-1)
     return {stmt.accumulator for stmt in walk(block[last + 1 :]) if isinstance(stmt, Multiply)}
 

@@ -13,7 +13,7 @@ from twill.codegen.print.gluon.elementwise import Elementwise, print_elementwise
 from twill.codegen.print.gluon.error_function import print_tail
 from twill.codegen.print.gluon.fold import FoldedBlock, folds, reads
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout
-from twill.codegen.print.gluon.loops import print_loop
+from twill.codegen.print.gluon.loops import left_in_flight, print_loop
 from twill.codegen.print.gluon.memory import print_load_global, print_store_global, print_tma_load, print_tma_store
 from twill.codegen.print.gluon.operands import print_views
 from twill.codegen.print.gluon.repeats import RepeatedParts, repeated
@@ -363,6 +363,10 @@ def print_if(stmt: If, role: Role) -> None:
         with role.out.block(f"if not {condition.within(ATOM)}", stmt.line):
             print_block(stmt.otherwise, role)
         return
+    if begun := left_in_flight(stmt.body) - role.tokens:
+        names = ", ".join(role.name(one) for one in sorted(begun))
+        what = f"products of `{names}` are begun under a condition and unfinished behind it"
+        raise exc.NotInGluon(what, line=stmt.line, hint="other row blocks (`--blocks`), or the CUDA form (`--as cuda`)")
     with role.out.block(f"if {condition.text}", stmt.line):
         print_block(stmt.body, role)
     role.among = among
