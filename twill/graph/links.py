@@ -20,14 +20,15 @@ def carried_links(
 
     Follows carried values through any loops in between, and, where that leads nowhere, through the straight-line code
     that makes what a loop begins with of what another one ended with: it is done in the first warp group that it leads
-    to. Only values in registers tie; a value in shared or tensor memory can be picked up by any warp group.
+    to. Values in registers tie, and sums in tensor memory, to which one thread adds in both loops; a value in shared
+    memory can be picked up by any warp group.
     """
     main_slots = {(i.source, i.block): slot_of[i.id] for i in main.instructions if i.source >= 0}
-    in_registers = {v.producer for v in other.values if v.space == "register"}
+    held = {v.producer for v in other.values if v.space in ("register", "tmem")}
     fixed: dict[int, int] = {}
     for tied in (_linked(graph, through=False), _linked(graph, through=True)):
         for i in other.instructions:
-            if i.id not in in_registers or i.id in fixed:
+            if i.id not in held or i.id in fixed:
                 continue
             theirs = [(node, i.block) for r, node in tied.get((other.region, i.source), ()) if r == main.region]
             slots = [main_slots[one] for one in theirs if one in main_slots]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from twill.codegen.lower.cursors import Cursors
 from twill.codegen.lower.events import Events
@@ -18,8 +19,8 @@ from twill.codegen.lower.registers import Registers
 from twill.codegen.lower.scalars import OUTSIDE, ScalarTable
 from twill.codegen.lower.stores import Stores
 from twill.codegen.lower.task import Task
-from twill.codegen.lower.tensor_memory import acquire_accumulators, load_accumulators, publish_accumulators
-from twill.codegen.lower.tensor_use import TensorUse
+from twill.codegen.lower.tensor_memory import acquire_accumulators, load_accumulators, publish_accumulators, ran
+from twill.codegen.lower.tensor_use import TensorUse, sum_of
 from twill.codegen.lower.transfers import Transfers
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import Advance, Commit, Consumed, Get, LoadShared, SlotRef, Stmt, WaitGroups, WarpGroup
@@ -93,8 +94,16 @@ class GroupSelector:
         made, read = self.accumulators(region, made=True), self.accumulators(region, made=False)
         if not made and not read:
             return []
-        trip = self.trip(region)
-        return [*publish_accumulators(made, trip, self.tools), *load_accumulators(read, trip, self.tools)]
+        found: list[Stmt] = []
+        for say, rings in ((publish_accumulators, made), (load_accumulators, read)):
+            for begun, alike in groupby(rings, self.begun):
+                found += say([*alike], begun, self.tools) if begun is not None else ()
+        return found
+
+    def begun(self, ring: Ring) -> Expr | None:
+        """Whether something is added to a sum behind whose loop this stands; None if a later loop goes on with it."""
+        loops = sum_of(self.plan, self.plan.tasks[ring.key])
+        return ran(loops, self.tools) if loops[-1].place == ring.key else None
 
     def accumulators(self, region: int, *, made: bool) -> list[Ring]:
         """The rings of what a whole loop adds up that this group fills, or reads; those that it changed itself, too, if

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 from twill import exc
 from twill.codegen.lower.block_scales import refuse_scales
@@ -27,10 +28,11 @@ from twill.codegen.lower.tensor_use import (
     continues,
     last_of,
     readers_behind,
+    sum_of,
     updater_of,
     use_of,
 )
-from twill.codegen.warp.expression import Expr, Number, less
+from twill.codegen.warp.expression import Apply, Expr, Number, less
 from twill.codegen.warp.program import (
     Acquire,
     Advance,
@@ -45,6 +47,7 @@ from twill.codegen.warp.program import (
 )
 from twill.schedule.document import Schedule
 from twill.tile.flat import UNIFORM, FlatCarry
+from twill.tile.uniformity import stretches
 
 EPILOGUE = "epilogue"
 ELEMENT = "f32"  # of an accumulator that is emitted
@@ -156,9 +159,19 @@ def accumulates(task: Task, number: Expr, tools: Tools) -> Expr:
         return Number(0, "i1")
     source = plan.source(carry.yielded, task.block)
     mine = source is not None and plan.place_of(source) == last_of(plan, task).place
+    earlier = sum_of(plan, task)[: sum_of(plan, task).index(task)]
+    if mine and earlier:
+        return Apply("or", (less(Number(0), number), ran(earlier, tools)), "i1")
     if use is TensorUse.TILE or not mine or initial(carry, task, tools) != Number(0, ELEMENT):
         _refuse(plan, task, f"`{task.node.name}` adds to more than its own accumulator from zero on")
     return less(Number(0), number)
+
+
+def ran(tasks: Sequence[Task], tools: Tools) -> Expr:
+    """Whether any of the loops of these tasks has iterations."""
+    loops = {number: loop for number, loop, _ in stretches(tools.plan.wired.program) if loop is not None}
+    trips = [tools.scalars.trip(loops[tools.plan.wired.stretch[task.region]]) for task in tasks]
+    return reduce(lambda one, other: Apply("or", (one, other), "i1"), (less(Number(0), trip) for trip in trips))
 
 
 def initial(carry: FlatCarry, task: Task, tools: Tools) -> Number | None:
@@ -199,14 +212,16 @@ def acquire_accumulators(rings: Sequence[Ring], trip: Expr, tools: Tools) -> lis
     """In front of a loop: the slots of its accumulators are waited for. trip: its iterations."""
     made: list[Stmt] = []
     for ring in rings:
+        if sum_of(tools.plan, tools.plan.tasks[ring.key])[0].place != ring.key:
+            continue
         wait = Acquire(tools.cursors.of(ring.aref, "put"))
         made.append(wait if ring.aref.transport == "mma" else If(less(Number(0), trip), (wait,)))
     return made
 
 
-def publish_accumulators(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[Stmt]:
+def publish_accumulators(rings: Sequence[Ring], begun: Expr, tools: Tools) -> list[Stmt]:
     """Behind a loop: its accumulators are handed on when its MMAs are complete, which the group that has changed them
-    in the loop waits for. trip: its iterations."""
+    in the loop waits for. begun: whether there are any."""
     made: list[Stmt] = []
     for ring in rings:
         cursor, behind = tools.cursors.of(ring.aref, "put"), ring.aref.transport == "mma"
@@ -214,12 +229,12 @@ def publish_accumulators(rings: Sequence[Ring], trip: Expr, tools: Tools) -> lis
             changed = tools.rings.by_place[ring.key]
             made.append(Acquire(tools.cursors.of(changed.aref, "put")))
         made += [Publish(cursor, behind=behind), Advance(cursor)]
-    return [If(less(Number(0), trip), tuple(made))] if made else []
+    return [If(begun, tuple(made))] if made else []
 
 
-def load_accumulators(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[Stmt]:
-    """Behind a loop, in a group that reads its accumulators: into registers; what they begin with behind a loop without
-    iterations."""
+def load_accumulators(rings: Sequence[Ring], begun: Expr, tools: Tools) -> list[Stmt]:
+    """Behind a loop, in a group that reads its accumulators: into registers; what they begin with where nothing was
+    added to them. begun: whether something was."""
     made: list[Stmt] = []
     for ring in rings:
         task = tools.plan.tasks[ring.key]
@@ -230,5 +245,5 @@ def load_accumulators(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[S
         read = (Acquire(cursor), load) if mine else (Get(cursor), load, Consumed(cursor), Advance(cursor))
         element = tools.registers.fragment(variable).element
         begins = initial_of(task, tools) if updater_of(tools.plan, task) else Number(0, element)
-        made.append(If(less(Number(0), trip), read, (Fill(variable, begins, line=line),)))
+        made.append(If(begun, read, (Fill(variable, begins, line=line),)))
     return made

@@ -4,7 +4,8 @@
 
 Who fills a ring and who gives its slots back follows from what becomes of it (`twill.codegen.lower.tensor_use`):
 
-- SUM: the issuer of the MMAs fills a slot in a whole loop; those who read it behind the loop give it back.
+- SUM: the issuer of the MMAs fills a slot in a whole loop; those who read it behind the loop give it back. Loops that
+  go on with one sum fill one slot.
 - TILE, STATE: it fills one in every iteration; the threads that read it there give it back. A STATE has only one, to
   which the next iteration adds; so has what several MMAs of an iteration add up, whose TERMs have no ring.
 - UPDATED: the threads that change it fill the ring's only slot in every iteration, and the MMA that adds to it gives it
@@ -27,9 +28,11 @@ from twill.codegen.lower.task import Place, Task
 from twill.codegen.lower.tensor_columns import TensorColumns, TensorTile, allocate
 from twill.codegen.lower.tensor_use import (
     TensorUse,
+    begun_by,
     continues,
     readers_behind,
     readers_inside,
+    sum_of,
     updater_of,
     use_of,
 )
@@ -75,11 +78,15 @@ class _TensorRings:
         """All of them."""
         mmas = [task for _, task in sorted(self.plan.tasks.items()) if self.plan.is_in_tensor_memory(task)]
         products = [task for task in mmas if use_of(self.plan, task) is not TensorUse.TERM]
+        going_on = [task for task in products if begun_by(self.plan, task) is not None]
+        products = [task for task in products if task not in going_on]
         operands = [task for _, task in sorted(self.plan.tasks.items()) if self.is_operand(task)]
         columns = self.columns(products, operands)
         found: dict[Place, Ring] = {}
         for task in products:
             found |= self.of_product(task, self.buffer(task, "f32", columns))
+        for task in going_on:
+            found[task.place] = replace(found[sum_of(self.plan, task)[0].place], key=task.place)
         for task in operands:
             buffer = self.buffer(task, self.plan.flat.cells[self.cell(task)].type.element, columns)
             found[task.place] = self.of_operand(task, buffer)
@@ -169,7 +176,7 @@ class _TensorRings:
         use, issuer = use_of(self.plan, task), task.groups[0]
         if use is TensorUse.UPDATED:
             return self.of_updated(task, buffer)
-        readers = readers_inside(self.plan, task.place) or readers_behind(self.plan, task.place)
+        readers = readers_inside(self.plan, task.place) or readers_behind(self.plan, sum_of(self.plan, task)[-1].place)
         consumers = self.groups(readers, task.block)
         counts = (1, self.arrivals(consumers) * (CTAS if self.pair else 1))
         aref = self.memory.aref(buffer.name, (buffer.id,), issuer, consumers, "mma", counts, pair=self.pair)

@@ -93,6 +93,31 @@ def continued_by(plan: LoweringPlan, task: Task) -> Task | None:
     return found[0] if len(found) == 1 else None
 
 
+def begun_by(plan: LoweringPlan, task: Task) -> Task | None:
+    """The MMA of an earlier loop with whose sum that of an MMA begins, if nobody else reads it: both add to one
+    slot."""
+    step = plan.flat.steps[task.steps[-1]]
+    carry = plan.wired.wiring.argument.get(plan.tiles.view(step.operands[2]).base) if len(step.operands) > 2 else None
+    begin = plan.source(carry.init, task.block) if carry is not None and not carry.pure else None
+    found = plan.tasks.get(plan.place_of(begin)) if begin is not None else None
+    if found is None or found.region == task.region or not plan.is_in_tensor_memory(found):
+        return None
+    alone = found.groups == task.groups and found.block == task.block and not plan.readers(found.place)
+    sums = all(updater_of(plan, one) is None and is_summed(plan, one) for one in (found, task))
+    return found if alone and sums and not readers_inside(plan, task.place) else None
+
+
+def sum_of(plan: LoweringPlan, task: Task) -> list[Task]:
+    """The MMAs of loops that follow one another which make the sum of an MMA's slot, the first one first."""
+    mmas = [t for _, t in sorted(plan.tasks.items()) if plan.is_in_tensor_memory(t)]
+    made = [task]
+    while (before := begun_by(plan, made[0])) is not None:
+        made.insert(0, before)
+    while (after := next((t for t in mmas if begun_by(plan, t) == made[-1]), None)) is not None:
+        made.append(after)
+    return made
+
+
 def last_of(plan: LoweringPlan, task: Task) -> Task:
     """The MMA in whose slot an MMA works: the last of those that add to its result, or itself."""
     while (after := continued_by(plan, task)) is not None:
