@@ -157,6 +157,7 @@ def test_a_build_that_is_refused_ends_the_abstract_machine(monkeypatch: pytest.M
 def test_fail_an_emission_whose_time_ends_on_the_abstract_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock goes on by a second whenever it is asked: in front of every launch."""
     monkeypatch.setattr(emit, "build_kernel", lambda *given: EMITTED)
+    monkeypatch.setattr(emit, "refuse_early", lambda program, built: None)
 
     def emitted(seconds: float) -> int:
         asked = count()

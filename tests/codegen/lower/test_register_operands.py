@@ -126,7 +126,8 @@ def test_a_build_without_room_reads_from_shared_memory(monkeypatch: pytest.Monke
         return "kernel"
 
     monkeypatch.setattr(emitting, "build_kernel", build)
-    monkeypatch.setattr(emitting, "verify", lambda program, problem, over: ())
+    monkeypatch.setattr(emitting, "verify", lambda program, problem, **named: ())
+    monkeypatch.setattr(emitting, "refuse_early", lambda program, built: None)
     listed: list[str] = []
     make: Callable[[], Any] = lambda: emit(  # noqa: E731
         kernel(FULL).wired, kernel(FULL).specialization, schedule(FULL), machine(), listed.append
