@@ -56,6 +56,7 @@ LONGEST = (
     "codegen/verify/test_abstract_machine.py",
     "codegen/test_split_k.py",
     "codegen/test_elected.py",
+    "codegen/test_elected_products.py",
     "codegen/targets/test_blackwell_states.py",
     "codegen/test_gathers.py",
     "smt/test_boolean.py",

@@ -228,22 +228,6 @@ def test_atomic_operations_have_their_order_in_the_ptx(kernel_file: Files, name:
 
 
 # ---------------------------------------------------------------- what is refused
-PRODUCT = """@triton.jit
-def k(x, y, s, n, B: tl.constexpr):
-    r, c = tl.arange(0, 64), tl.arange(0, 64)
-    a = tl.load(x + r[:, None] * 64 + c[None, :])
-    d = tl.dot(a, a)
-    {last}
-    tl.store(y + r[:, None] * 64 + c[None, :], d.to(tl.float16))
-"""
-
-
-def test_fail_old_values_beside_products(kernel_file: Files) -> None:
-    file = kernel_file(PRODUCT.format(last="d += tl.atomic_add(s, 1)"))
-    with pytest.raises(exc.UnsupportedInKernel, match=r":8: an atomic operation whose old value .* with tl.dot"):
-        extract(f"{file}::k", sig=["x=*fp16:16", "y=*fp16:16", "s=*i32:16", "n=i32"], const=["B=64"])
-
-
 def test_fail_tiles_that_are_added_to_what_one_thread_reads(kernel_file: Files) -> None:
     kernel = ElectedKernel(
         "    tl.atomic_add(s + tl.arange(0, 16), 1)\n    t = tl.atomic_add(s, 1)\n    tl.store(y + t + at, v)\n"

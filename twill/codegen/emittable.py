@@ -39,12 +39,18 @@ def refuse_unemittable(program: TileProgram) -> None:
 
 
 def _elected(program: TileProgram) -> None:
-    """What one thread does for all is done in one warp group, and seen by others through what it touches alone."""
+    """What one thread does for all is seen by others through what it touches alone; beside products, where warp groups
+    wait for one another, it is done outside of loops, and tiles are not read."""
     ops = [op for op in program.ops() if op.kind == ELECTED or (op.kind == "tile_reduce" and op.results)]
     product = next((op for op in program.ops() if op.kind in MMA), None)
-    if ops and product is not None:
-        what = "an atomic operation whose old value or order counts, in a kernel with tl.dot"
-        _refuse(program, ops[0].line, what, "the atomic operation, and what depends on it, in a kernel of its own")
+    looped = {op.id for item in program.body if isinstance(item, Loop) for op in walk(item.body)}
+    for op in ops if product is not None else ():
+        if op.kind != ELECTED:
+            what = "the old values of an atomic operation on a tile, in a kernel with tl.dot"
+            _refuse(program, op.line, what, "the atomic operation, and what depends on it, in a kernel of its own")
+        if op.id in looped:
+            what = "an atomic operation whose old value or order counts, in a loop of a kernel with tl.dot"
+            _refuse(program, op.line, what, "the atomic operation, and what depends on it, outside of loops")
     touched = frozenset[str]().union(*(op.region.touched() for op in ops if op.region is not None))
     for op in program.ops():
         if op.kind == "tile_reduce" and op.access is not None and op.access.base in touched:

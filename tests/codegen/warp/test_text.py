@@ -105,6 +105,7 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
         aref.Atomic("now", "N", Number(7, "i64"), (), "load", "i32", "relaxed", less(Local("was"), Number(1))),
     )),
     aref.Elect(2),
+    aref.ReceiveElected(aref.SlotRef(0, 10), ("told", "more"), ("i32", "f32")),
 )  # fmt: skip
 
 TILE_PROGRAM = TileProgram("all", "bf16", "all.py", (Argument("N", 3, TileType((), "i32"), 1),), (), ())
@@ -232,6 +233,7 @@ group 0 consumer: 128 threads, 240 registers
       atomic cas acq_rel i32 N[7:i64] by 0, 1 as was
       atomic load relaxed i32 N[7:i64] where (was < 1) as now
     elect with scratch
+    receive told, more: i32, f32 of x[x_read]
   finish
     bulk wait 0 pending
 """

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from twill.codegen.lower.cursors import Cursors
+from twill.codegen.lower.elected import is_elected
 from twill.codegen.lower.events import Events
 from twill.codegen.lower.group_stream import GroupStream
 from twill.codegen.lower.loops import Loops
@@ -197,9 +198,12 @@ class GroupSelector:
             if task.node.kind == "load" and ring is not None and ring.aref.producer == self.group:
                 made += self.puts.load(task, ring, OUTSIDE)
                 made += self.put_and_got(ring, region)
-            if self.group not in task.groups:
-                continue
             scope = scopes.setdefault(task.block, outside(self.tools, task.block, []))
+            if self.group not in task.groups:
+                if is_elected(task, scope):
+                    scope.made = made
+                    self.stores.follow(task, scope)
+                continue
             for ring_read in [one for one in awaited if task.place in one.readers]:
                 made += self.got(ring_read)
                 awaited.remove(ring_read)

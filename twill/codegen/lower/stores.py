@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from twill import exc
-from twill.codegen.lower.elected import elect
+from twill.codegen.lower.elected import elect, follow
 from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.staging import hosts, panel_columns, panels
 from twill.codegen.lower.task import Task
@@ -57,7 +57,7 @@ class Stores:
         """A store or reduction of a tile; appends to the scope."""
         step = scope.flat.steps[task.steps[-1]]
         if step.op.kind == ELECTED:
-            elect(step, scope)
+            elect(task, step, scope, bool(self.committed))
             return
         assert step.op.access is not None
         combine = combining(dict(step.op.attributes)) if step.op.kind == "tile_reduce" else ""
@@ -87,6 +87,10 @@ class Stores:
         if condition is not None:
             stored = If(condition, (stored,), line=step.op.line)
         scope.made.append(stored)
+
+    def follow(self, task: Task, scope: LoweringScope) -> None:
+        """What another warp group's thread does, for this group."""
+        follow(task, scope.flat.steps[task.steps[-1]], scope, bool(self.committed))
 
     def exchange(self, task: Task, step: Step, scope: LoweringScope, combine: str) -> None:
         """A tile that is combined with what is in memory, which is read. Errors: UnsupportedInKernel."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twill.codegen.warp.expression import Expr
+from twill.codegen.warp.resources import SlotRef
 from twill.codegen.warp.statements import Stmt
 
 
@@ -26,6 +27,16 @@ class Elect(Stmt):
     values: tuple[Expr, ...] = ()
     scratch: int | None = None
     body: tuple[Stmt, ...] = ()
+
+
+@dataclass(frozen=True)
+class ReceiveElected(Stmt):
+    """In a warp group beside the one with the Elect: for the rest of the block, `names` are what that one's thread
+    wrote to the slot, its `scratch`. elements: their types."""
+
+    source: SlotRef
+    names: tuple[str, ...]
+    elements: tuple[str, ...]
 
 
 @dataclass(frozen=True)

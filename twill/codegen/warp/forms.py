@@ -97,6 +97,7 @@ _STATEMENTS = {
     aref.Elect: "elect with {barrier:barrier}<<, {names:words} = {values:exprs} through {scratch:buffer}>>",
     aref.Atomic: "atomic {combine:word} {order:word} {element:word} {argument:word}[{index:expr}]<< by {values:exprs}>>"
                  "<< where {condition:expr}>> as {name:word}",
+    aref.ReceiveElected: "receive {names:words}: {elements:words} of {source:slot}",
     aref.StopUnless: "stop unless {condition:count}",
     aref.FetchInstance: "fetch instance<< of a CTA that has not started{cancel:flag}>>",
     aref.PublishInstance: "publish instance {target:slot}: {index:counts} if {exists:count}",

@@ -26,7 +26,7 @@ Grammar::
            | Fill | Range | Compute | Reduce | Scan | Rearrange | SumParts | Copy   registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
            | ProxyFence | Sync | Arrive | AwaitEarlierGrids                    order
-           | Elect | Atomic                                                   by one thread for all
+           | Elect | Atomic | ReceiveElected                                  by one thread for all
            | TmaStore | BulkCommit | BulkWait                                 stores by the TMA
 
 An aref is a ring of `depth` slots with two mbarriers a slot, full and empty, one producer warp
@@ -95,7 +95,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from twill.codegen.warp.bulk_statements import BulkCommit, BulkWait, TmaStore
-from twill.codegen.warp.elected_statements import Atomic, Elect
+from twill.codegen.warp.elected_statements import Atomic, Elect, ReceiveElected
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Along
 from twill.codegen.warp.map_statements import MakeMap, Settle, ShowMaps
@@ -198,11 +198,11 @@ __all__ = [
     "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal",
     "LoadShared", "MakeMap", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PAIRED",
     "PAIRS", "PLACE", "POLYNOMIAL", "PRESENT", "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RANK",
-    "RECALLED", "RECEIVED", "Range", "Rearrange", "Recall", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL",
-    "ScalarLoop", "Scan", "SchedulingStmt", "SetProgramId", "Settle", "ShowMaps", "Skip", "SlotRef", "Stmt",
-    "StopUnless", "StoreAccumulator", "StoreGlobal", "StoreScales", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES",
-    "TensorMapSpec", "TensorMultiply", "TmaLoad", "TmaStore", "Visit", "WARP_VOTE", "WaitGroups", "WarpGroup",
-    "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
+    "RECALLED", "RECEIVED", "Range", "Rearrange", "Recall", "ReceiveElected", "ReceiveInstance", "Reduce", "Reg",
+    "SUBNORMAL", "ScalarLoop", "Scan", "SchedulingStmt", "SetProgramId", "Settle", "ShowMaps", "Skip", "SlotRef",
+    "Stmt", "StopUnless", "StoreAccumulator", "StoreGlobal", "StoreScales", "StoreShared", "SumParts", "Sync",
+    "TENSOR_BYTES", "TensorMapSpec", "TensorMultiply", "TmaLoad", "TmaStore", "Visit", "WARP_VOTE", "WaitGroups",
+    "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
 ]  # fmt: skip
 
 

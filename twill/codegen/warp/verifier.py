@@ -150,7 +150,7 @@ def defined_by(stmt: aref.Stmt) -> tuple[str, ...]:
             return (name,)
         case aref.SumParts():
             return (aref.LAST_PART,)
-        case aref.Define(names) | aref.ScalarLoop(names) | aref.Elect(names=names):
+        case aref.Define(names) | aref.ScalarLoop(names) | aref.Elect(names=names) | aref.ReceiveElected(names=names):
             return names
         case aref.Atomic(name):
             return (name,)

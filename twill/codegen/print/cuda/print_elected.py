@@ -5,7 +5,7 @@ from __future__ import annotations
 from twill import exc
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import value_type
-from twill.codegen.warp.program import Atomic, Elect
+from twill.codegen.warp.program import Atomic, Elect, ReceiveElected
 
 PLACE = 8  # bytes of a result in shared memory
 BITS = {"i32": "u32", "f32": "u32", "i64": "u64", "f64": "u64"}
@@ -29,6 +29,14 @@ def print_elect(stmt: Elect, ctx: PrintContext) -> None:
     for number, (name, value) in enumerate(zip(stmt.names, stmt.values, strict=True)):
         read = f"read_shared<{_held(value.element)}>({at} + {PLACE * number})"
         out.line(f"const {value_type(value.element)} {ctx.define(name)} = {read}{' != 0' * (value.element == 'i1')};")
+
+
+def print_receive(stmt: ReceiveElected, ctx: PrintContext) -> None:
+    """What a thread of another group told, by every thread."""
+    at = ctx.slot(stmt.source)
+    for number, (name, element) in enumerate(zip(stmt.names, stmt.elements, strict=True)):
+        read = f"read_shared<{_held(element)}>({at} + {PLACE * number})"
+        ctx.out.line(f"const {value_type(element)} {ctx.define(name)} = {read}{' != 0' * (element == 'i1')};")
 
 
 def _held(element: str) -> str:

@@ -47,6 +47,7 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.Visit: print_tile_scheduler.print_visit,
     aref.Elect: print_elected.print_elect,
     aref.Atomic: print_elected.print_atomic,
+    aref.ReceiveElected: print_elected.print_receive,
     aref.Evenly: print_tile_scheduler.print_evenly,
     aref.Keep: print_tile_scheduler.print_keep,
     aref.Recall: print_tile_scheduler.print_recall,

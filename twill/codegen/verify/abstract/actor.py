@@ -24,12 +24,13 @@ from twill.tile.interpret.elements import Elements
 @dataclass(frozen=True)
 class Waiting:
     """What a warp group waits for. ready: whether it may go on. polls: it asks again from time to time, whether or not
-    it is."""
+    it is. gives_way: other CTAs have their turn first."""
 
     ready: Callable[[], bool]
     text: Callable[[], str]
     line: int
     polls: bool = False
+    gives_way: bool = False
 
 
 @dataclass
@@ -74,6 +75,7 @@ class CtaState:
     common: CommonScalars
     watch: Callable[[Actor, Stmt], None] | None = None  # is told of every statement before it is executed
     current: Actor | None = None  # who executes a statement
+    told: dict[int, tuple[Scalar, ...]] = field(default_factory=dict)  # by one thread, by the buffer it wrote to
     preempt: bool = False  # whether others have their turn behind every Elect
     others: list[CtaState] = field(default_factory=list)
     touched: list[tuple[Event, int, str, int, str]] = field(default_factory=list)

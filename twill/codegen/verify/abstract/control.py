@@ -95,6 +95,7 @@ def elect(actor: Actor, stmt: Elect) -> Iterator[Waiting]:
     scope.names = names
     if stmt.scratch is not None:
         generic(actor, SlotRef(stmt.scratch), True, "what one thread tells the others", None)
+        actor.machine.told[stmt.scratch] = tuple(values)
     actor.clock.tick()
     yield from actor.sync(stmt.barrier)
     if stmt.scratch is not None:
@@ -102,7 +103,7 @@ def elect(actor: Actor, stmt: Elect) -> Iterator[Waiting]:
     actor.clock.tick()
     scope.names.update(zip(stmt.names, values, strict=True))
     if actor.machine.preempt:
-        yield Waiting(lambda: True, lambda: "nothing", actor.line)
+        yield Waiting(lambda: True, lambda: "nothing", actor.line, gives_way=True)
 
 
 def again(actor: Actor) -> Iterator[Waiting]:

@@ -17,19 +17,29 @@ def run_ctas(machines: Sequence[CtaState], enough: int) -> int:
     running = {actor: control.run(actor) for actor in actors}
     waiting: dict[Actor, Waiting | None] = dict.fromkeys(actors)
     moving, polls = machine, 0
+    turns, alone = _turns(machines, actors)
     try:
         while running and len(machine.findings.found) < enough:
             moved = False
-            for actor, steps in list(running.items()):
-                wait = waiting[actor]
-                ready = wait is None or wait.ready()
-                if not ready and not (polls and wait is not None and wait.polls):
-                    continue
-                moving = actor.machine
-                waiting[actor] = next(steps, None)
-                if waiting[actor] is None:
-                    del running[actor]
-                moved = moved or ready or waiting[actor] is None
+            open_ = list(turns)
+            while open_:
+                turn, further = open_.pop(0), False
+                for actor in [one for one in turn if one in running]:
+                    wait = waiting[actor]
+                    ready = wait is None or wait.ready()
+                    if not ready and not (polls and wait is not None and wait.polls):
+                        continue
+                    moving = actor.machine
+                    waiting[actor] = now = next(running[actor], None)
+                    if now is None:
+                        del running[actor]
+                    moved = moved or ready or now is None
+                    further |= alone and ready
+                    if alone and now is not None and now.gives_way:
+                        further = False
+                        break
+                if further:  # until nobody of the CTA can go on
+                    open_.insert(0, turn)
             polls = 0 if moved else polls + 1
             waits = [wait for wait in waiting.values() if wait is not None]
             asks = polls <= POLLS and any(wait.polls for wait in waits)  # a loop may wait for memory for so long only
@@ -47,6 +57,15 @@ def run_ctas(machines: Sequence[CtaState], enough: int) -> int:
         text = f"the program could not be run further: {type(error).__name__}: {error}"
         machine.findings.add("failed", text, *_where(moving))
     return sum(actor.clock.own.get(("time", actor.group.id), 0) for actor in actors)
+
+
+def _turns(machines: Sequence[CtaState], actors: Sequence[Actor]) -> tuple[list[list[Actor]], bool]:
+    """Who goes on in turn: each warp group, or, where CTAs wait for one another that have several, each CTA, one after
+    the other, as far as it comes. alone: whether it is so."""
+    alone = len(machines) > 1 and machines[0].program.cluster is None and len(machines[0].program.groups) > 1
+    if not alone:
+        return [list(actors)], False
+    return [[actor for actor in actors if actor.machine is cta] for cta in machines], True
 
 
 def _where(machine: CtaState) -> tuple[int, str]:

@@ -44,6 +44,7 @@ from twill.codegen.warp.program import (
     PublishInstance,
     Range,
     Rearrange,
+    ReceiveElected,
     ReceiveInstance,
     Reduce,
     Reg,
@@ -359,6 +360,12 @@ def _receive_instance(actor: Actor, stmt: ReceiveInstance) -> None:
     actor.scope.names.update(zip(RECEIVED, actor.fetched, strict=True))
 
 
+def _receive_elected(actor: Actor, stmt: ReceiveElected) -> None:
+    generic(actor, stmt.source, False, "what a thread of another group tells", None)
+    told = actor.machine.told.get(stmt.source.buffer, ())
+    actor.scope.names.update(zip(stmt.names, told, strict=True))
+
+
 def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
     if not stmt.memory:
         actor.clock.fence()
@@ -375,5 +382,5 @@ HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     MakeMap: make_map, ShowMaps: show_maps, TmaLoad: _tma_load, TmaStore: _tma_store, BulkCommit: _bulk_commit,
     BulkWait: _bulk_wait,
     ProxyFence: _proxy_fence, FetchInstance: _fetch_instance, PublishInstance: _publish_instance,
-    ReceiveInstance: _receive_instance,
+    ReceiveInstance: _receive_instance, ReceiveElected: _receive_elected,
 }  # fmt: skip
