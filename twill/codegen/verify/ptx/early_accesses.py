@@ -22,9 +22,7 @@ BOOKKEEPING = ("commit_group", "wait_group", "wait_all", "mbarrier")
 
 
 def early_accesses(function: Function) -> list[PtxFinding]:
-    """Accesses to which a way leads without a wait; [] of a function that never waits, whose launch begins late."""
-    if not any(one.opcode == WAIT for one in function.instructions):
-        return []
+    """Accesses to which a way leads without a wait, of a function whose launch begins early."""
     flow = ControlFlow.of(function)
     seen, ahead = {0}, [0]
     found: list[PtxFinding] = []
