@@ -81,7 +81,7 @@ class KernelFacts:
         return self.spill_stores + self.spill_loads > (FEW if persistent and self.nested_spills == 0 else 0)
 
 
-FEW = 64  # bytes that a thread may store and load for each program instance
+FEW = 16 * 4  # bytes, of 16 registers, that a thread may store and load for each program instance
 _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
