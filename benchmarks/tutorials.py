@@ -26,8 +26,10 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from benchmarks.autotuned import microseconds
+
 NEAR = 2e-2  # relative distance of results that are sums in another order, rounded to 16 bits
-TURNS, WINDOW, ROUNDS = 9, 10, 60
+TURNS, ROUNDS = 9, 60
 PAUSE = 3.0  # seconds in which what recognizes launches is compiled (docs/jit.md)
 SCALE = 0.5  # of attention
 
@@ -162,19 +164,6 @@ def settled(made: list[Any]) -> bool:
         for one in kernel.twill_dispatch.variants.known.values()
     ]
     return all(one.reason or (one.shelf is not None and one.shelf.state != "preparing") for one in known)
-
-
-def microseconds(launch: Callable[[], object]) -> float:
-    """Of one among several back to back."""
-    import torch
-
-    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    begin.record()
-    for _ in range(WINDOW):
-        launch()
-    end.record()
-    end.synchronize()
-    return float(begin.elapsed_time(end)) * 1000 / WINDOW
 
 
 def compared(name: str, plain: Callable[[], Outputs], under: Callable[[], Outputs]) -> bool:

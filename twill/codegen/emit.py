@@ -34,6 +34,7 @@ from twill.codegen.targets.base import target_of
 from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.verify.ptx.early_accesses import early_accesses
+from twill.codegen.verify.ptx.findings import PtxFinding
 from twill.codegen.verify.ptx.thread_orders import BarrierPlaces, misordered
 from twill.codegen.warp.parameters import partial_sums
 from twill.codegen.warp.program import Elect, Pipeline, StoreGlobal, WarpProgram
@@ -192,19 +193,20 @@ def refuse_misordered(program: WarpProgram, built: Emission) -> None:
     if not tensor and not elects and next(partial_sums(program), None) is None:
         return
     places = BarrierPlaces(tensor_barriers(program), buffers_end(program))
-    findings = misordered(parse(built.build.ptx).function(built.printed.function), places, elects)
-    if findings:
-        tile = program.program
-        raise exc.CodeBroken(tile.kernel, [one.describe() for one in findings], file=tile.file)
+    refuse_broken(program, misordered(parse(built.build.ptx).function(built.printed.function), places, elects))
 
 
 def refuse_early(program: WarpProgram, built: Emission) -> None:
     """Raises CodeBroken where a launch that may begin early touches memory before it waits."""
     if built.manifest.early:
-        findings = early_accesses(parse(built.build.ptx).function(built.printed.function))
-        if findings:
-            tile = program.program
-            raise exc.CodeBroken(tile.kernel, [one.describe() for one in findings], file=tile.file)
+        refuse_broken(program, early_accesses(parse(built.build.ptx).function(built.printed.function)))
+
+
+def refuse_broken(program: WarpProgram, findings: Sequence[PtxFinding]) -> None:
+    """Raises CodeBroken where something was found in the PTX."""
+    if findings:
+        tile = program.program
+        raise exc.CodeBroken(tile.kernel, [one.describe() for one in findings], file=tile.file)
 
 
 def spills_little(program: WarpProgram, machine: Machine) -> bool:

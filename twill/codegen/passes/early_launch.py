@@ -2,10 +2,10 @@
 
 A grid that follows another one in its stream begins when that one has ended; its CTAs then still have to be handed out,
 barriers be made and tensor maps be fetched. Where a target has programmatic dependent launches (PTX ISA,
-"griddepcontrol"; CUDA programming guide, "programmatic dependent launch") CTAs start as soon as others end, do all
-that touches no memory, and wait behind that. That is right whatever the other grid is: the wait ends
-when everything in front has ended and is visible. In return the grid behind may begin early, too, and waits in the same
-way, or, if it was not launched so, does not begin.
+"griddepcontrol"; CUDA programming guide, "programmatic dependent launch") CTAs start as soon as others end, do all that
+touches no memory, and wait. That is right whatever the other grid is: the wait ends when everything in front has ended
+and is visible. In return the grid behind may begin early: it waits in the same way, or, if it was not launched so, it
+begins when this one has ended.
 
 Left out where the scalars that all warp groups begin with are looked up in memory.
 """
