@@ -24,7 +24,7 @@ FRONTEND := tests/kernel tests/tile/access tests/tile/rewrite tests/tile/transla
 
 # Files of tests go to as many processes as there are cores, in the order of tests/longest_first.py; what one
 # file computed once, its tests share.
-PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
 # From the kernel file to the costed graph, and what is said of it: seconds.
 QUICK := tests/kernel tests/machine tests/manifest tests/toml tests/zlp tests/schedule tests/show tests/codegen/warp
 

@@ -55,9 +55,15 @@ def test_a_copy_that_does_not_answer_is_done_without(
     assert here == {f"{number} {os.getpid()}" for number in range(COUNT)}
 
 
-def test_an_error_here_ends_both(tmp_path: Path) -> None:
-    copied = in_a_copy()
+def test_an_error_here_ends_both(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied, copies, fork = in_a_copy(), list[int](), os.fork
     begun = time.monotonic()
+
+    def noted_fork() -> int:
+        copies.append(fork())
+        return copies[-1]
+
+    monkeypatch.setattr(os, "fork", noted_fork)
 
     def asked(number: int) -> bool:
         if copied():
@@ -67,5 +73,6 @@ def test_an_error_here_ends_both(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         all_hold(COUNT, noted(tmp_path, asked))
     assert time.monotonic() - begun < 30
+    (copy,) = copies  # this process may have others, of other tests
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, 0)
+        os.waitpid(copy, os.WNOHANG)
