@@ -35,6 +35,21 @@ def test_what_the_kernel_writes_itself_is_not_looked_up() -> None:
     assert not {loaded, mixed} & (uniformity.uniform | uniformity.pure) and not uniformity.lookups
 
 
+@pytest.mark.parametrize("placing", [True, False])
+def test_a_carried_number_that_does_not_count_is_computed_as_a_tile_unless_an_address_is_made_of_it(
+    placing: bool,
+) -> None:
+    p = Programs()
+    n, two, tile = p.argument("n"), p.constant(2), p.constant(0.0, (64,), "f32")
+    with p.loop(n, [two, two, two]) as loop:
+        counts, doubles, grows = loop.carried
+        p.store("z", tile, at=(Polynomial.symbol(doubles if placing else counts),))
+        loop.yields = [p.op("add", counts, n), p.op("mul", doubles, two), p.op("add", grows, loop.induction)]
+    _, uniformity = finish(p)
+    assert counts in uniformity.uniform and grows not in uniformity.uniform
+    assert (doubles in uniformity.uniform) == (loop.results[1] in uniformity.uniform) == placing
+
+
 @pytest.mark.parametrize("picking", [True, False])
 def test_tiles_of_integers_that_addresses_are_made_of_are_looked_up(picking: bool) -> None:
     p = Programs()

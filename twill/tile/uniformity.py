@@ -3,7 +3,8 @@
 - *lookup*: a load from a tensor that the kernel does not write, of one number, or of a tile of integers that an address
   or the mask of a load is made of. Whoever needs it loads it for itself.
 - *uniform*: a scalar computed from arguments, grid indices, induction variables, constants and lookups; and what one
-  thread found out for all by atomic operations (`elected`), behind that.
+  thread found out for all by atomic operations (`elected`), behind that. A carried scalar is uniform if each iteration
+  adds the same to it, or an address or trip count is made of it; any other is computed like a tile.
 - *pure*: a tile computed from uniform scalars, ranges, constants and lookups alone, so that every place
   that uses it can compute its own copy. A carried tile is pure if each iteration adds a
   loop-invariant pure tile to it (`offs_n += BLOCK_N`).
@@ -86,7 +87,7 @@ def classify(program: TileProgram) -> Uniformity:
     makers: dict[int, Op] = {}
     carries: dict[int, Carry] = {}
     home: dict[int, int] = {}
-    looked = lookups(program)
+    looked, placed = lookups(program), _placing(program)
     born: dict[int, int] = {argument.value: 0 for argument in program.arguments}
     for number, loop, ops in stretches(program):
         if loop is not None:
@@ -95,7 +96,7 @@ def classify(program: TileProgram) -> Uniformity:
             for carry in loop.carried:
                 carries[carry.argument] = carries[carry.result] = carry
                 born[carry.argument], born[carry.result] = number, number + 1
-            uniform |= _uniform_arguments(program, loop, ops, uniform, looked)
+            uniform |= _uniform_arguments(program, loop, ops, uniform, looked, placed)
             pure |= _progressions(program, loop, ops, uniform, pure, looked)
         for op in ops:
             if op.kind not in KNOWN_KINDS:
@@ -166,11 +167,40 @@ def _grow(program: TileProgram, op: Op, uniform: set[int], pure: set[int], looke
         (uniform if scalar else pure).add(result)
 
 
+def _placing(program: TileProgram) -> frozenset[int]:
+    """What addresses, bounds of loops and regions of scalars are made of."""
+    pending: list[int] = []
+    made: dict[int, tuple[int, ...]] = {}
+    for item in program.body:
+        if isinstance(item, Loop):
+            pending += (item.lower, item.upper, item.step)
+            made.update({carry.argument: (carry.yielded, carry.init) for carry in item.carried})
+            made.update({carry.result: (carry.argument,) for carry in item.carried})
+        for op in walk((item,)):
+            made.update(dict.fromkeys(op.results, reads(op)))
+            pending += set(reads(op)) - set(op.operands) if op.region is None else op.operands
+            pending += (op.operands[position] for position in folded_operands(op, in_loop=True))
+    placed: set[int] = set()
+    while pending:
+        value = pending.pop()
+        if value not in placed:
+            placed.add(value)
+            pending += made.get(value, ())
+    return frozenset(placed)
+
+
 def _uniform_arguments(
-    program: TileProgram, loop: Loop, ops: tuple[Op, ...], uniform: set[int], looked: frozenset[int]
+    program: TileProgram,
+    loop: Loop,
+    ops: tuple[Op, ...],
+    uniform: set[int],
+    looked: frozenset[int],
+    placed: frozenset[int],
 ) -> set[int]:
     """Carried scalars that start uniform and stay so: assumed of all, then withdrawn as refuted."""
-    assumed = [c for c in loop.carried if c.init in uniform and not program.type_of(c.argument).shape]
+    steady = _steady(loop, ops)
+    scalars = [c for c in loop.carried if c.init in uniform and not program.type_of(c.argument).shape]
+    assumed = [c for c in scalars if c.argument in steady or c.argument in placed]
     while True:
         known = uniform | {carry.argument for carry in assumed}
         for op in ops:
@@ -179,6 +209,22 @@ def _uniform_arguments(
         if len(retained) == len(assumed):
             return {carry.argument for carry in retained}
         assumed = retained
+
+
+def _steady(loop: Loop, ops: tuple[Op, ...]) -> set[int]:
+    """Arguments to which each iteration adds, or from which it takes, what no iteration changes, or nothing."""
+    varying = {loop.induction, *(carry.argument for carry in loop.carried)}
+    made: dict[int, Op] = {}
+    for op in ops:
+        made.update(dict.fromkeys(op.results, op))
+        if op.access is not None or varying.intersection(reads(op)):
+            varying.update(op.results)
+    fixed = {value for op in ops for value in reads(op)} - varying
+    return {
+        carry.argument
+        for carry in loop.carried
+        if carry.yielded == carry.argument or _adds(made.get(carry.yielded), carry.argument, fixed)
+    }
 
 
 def _progressions(
