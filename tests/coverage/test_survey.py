@@ -130,6 +130,42 @@ def test_sizes_by_name_are_halved_until_tiles_are_usual_and_loops_written_out_ar
     assert {one.replace("BLOCK_SIZE", "WIDE") for one in found.const} == constants
 
 
+WEIGHTS = """
+@triton.jit
+def unpacked(a, q, y, stride_ak, stride_qk, B: tl.constexpr):
+    i = tl.arange(0, B)
+    at = q + (i // 8)[:, None] * stride_qk + i[None, :]
+    packed = tl.load(at)
+    w = ((packed >> ((i % 8) * 4)[:, None]) & 0xF).to(tl.float16)
+    tl.store(y + i[:, None] * B + i[None, :], tl.dot(tl.load(a + i[:, None] * stride_ak + i[None, :]), w))
+
+
+@triton.jit
+def counted(a, b, y, stride_a, stride_b, B: tl.constexpr):
+    i = tl.arange(0, B)
+    acc = tl.zeros((B, B), tl.int32)
+    for k in range(4):
+        left = tl.load(a + i[:, None] * stride_a + i[None, :])
+        acc = tl.dot(left, tl.load(b + i[:, None] * stride_b + i[None, :]), acc)
+    tl.store(y + i[:, None] * B + i[None, :], acc)
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "sig"),
+    [
+        ("unpacked", {"a=*fp16:16", "q=*i32:16", "y=*fp16:16", "stride_ak=i32:16", "stride_qk=i32:16"}),
+        ("counted", {"a=*i8:16", "b=*i8:16", "y=*bf16:16", "stride_a=i32:16", "stride_b=i32:16"}),
+    ],
+)
+def test_what_is_shifted_or_multiplied_as_integers_is_an_integer_and_rows_are_apart(
+    kernel: str, sig: set[str], kernel_file: Callable[..., str]
+) -> None:
+    loaded = load(kernel_file(WEIGHTS))
+    found, error = specialized(FoundKernel(loaded.path, kernel, 1), loaded)
+    assert error is None and set(found.sig) == sig
+
+
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> list[AttemptOutcome]:
     """The outcomes of `twill coverage ... --json`."""
     assert main(["coverage", *words, "--jobs", "1", "--json"]) == 0

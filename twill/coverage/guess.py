@@ -117,7 +117,7 @@ def _guess(
 ) -> Guess:
     types: dict[str, str] = {}
     constants: dict[str, Constant] = {}
-    units = _unit_strides(function.arg_names)
+    units = _unit_strides(function.arg_names) - said.wide
     ruled = {name for rule in rules for name in rule}
     blocks = {name: value for name, value in given.items() if type(value) is int}
     sizes: set[str] = set()
@@ -159,17 +159,20 @@ def _guess(
 
 
 def _unit_strides(names: list[str]) -> set[str]:
-    """The last stride of each group of strides (`stride_am`, `stride_ak`): 1."""
+    """The last stride of each group of strides (`stride_am`, `stride_ak`): 1. Not a group are those of one tensor
+    each (`stride_x`, `stride_y`)."""
     groups: dict[str, list[str]] = {}
     for name in names:
-        if "stride" in name.lower():
+        if "stride" in name.lower() and name.rpartition("_")[2] not in names:
             groups.setdefault(name[:-1], []).append(name)
     return {group[-1] for group in groups.values() if len(group) > 1}
 
 
 def _element(name: str, said: Said, plan: Plan) -> str:
-    if name in said.indices or INDEX.search(name):
+    if name in said.indices or name in said.bits or INDEX.search(name):
         return "i32"
+    if name in said.bytes:
+        return "i8"
     if re.search("mask", name, re.IGNORECASE):
         return "i8"
     return "fp32" if SUMMED.search(name) else plan.element

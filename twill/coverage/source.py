@@ -24,8 +24,9 @@ MOVES = frozenset(
 class Said:
     """addresses: parameters that loads and stores begin at. descriptors: parameters with `.load` or `.store`. tested:
     used as a truth value. block: used in the shape of a tile. unrolled: used in `tl.static_range`. strings, numbers:
-    what a parameter is compared with. indices: addresses whose elements are used in other addresses. stores: whether
-    anything is stored."""
+    what a parameter is compared with. indices: addresses whose elements are used in other addresses. bits: those whose
+    elements are shifted. bytes: those whose elements are multiplied into an accumulator of integers. wide: strides in
+    an address another of whose indices has none. stores: whether anything is stored."""
 
     addresses: set[str] = field(default_factory=set)
     descriptors: set[str] = field(default_factory=set)
@@ -35,6 +36,9 @@ class Said:
     strings: dict[str, str] = field(default_factory=dict)
     numbers: dict[str, int] = field(default_factory=dict)
     indices: set[str] = field(default_factory=set)
+    bits: set[str] = field(default_factory=set)
+    bytes: set[str] = field(default_factory=set)
+    wide: set[str] = field(default_factory=set)
     stores: bool = False
 
 
@@ -69,6 +73,8 @@ class _Reader:
                 self.said.tested |= self.truths(node.test)
             elif isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
                 self.compare(node.left.id, node)
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift | ast.RShift):
+                self.said.bits |= self.loaded(node.left)
         return self.said
 
     def truths(self, test: ast.expr) -> set[str]:
@@ -103,6 +109,9 @@ class _Reader:
             roots = self.roots(first)
             self.said.addresses |= roots
             self.said.indices |= self.looked_up(first)
+            self.said.wide |= self.stepped_over(first)
+        if owner == "tl" and name == "dot" and len(node.args) > 2 and self.counts(node.args[2]):
+            self.said.bytes |= self.loaded(node.args[0]) | self.loaded(node.args[1])
         if owner in self.parameters and name in ("load", "store", "gather", "scatter"):
             self.said.descriptors.add(owner)
         self.said.stores |= name in STORES or atomic
@@ -122,13 +131,16 @@ class _Reader:
         for name, value in pairs:
             if name in theirs.addresses:
                 self.said.addresses |= self.roots(value)
-            if name in theirs.indices:
-                self.said.indices |= self.roots(value)
+            for there, here in (
+                (theirs.indices, self.said.indices), (theirs.bits, self.said.bits), (theirs.bytes, self.said.bytes)
+            ):  # fmt: skip
+                here |= self.roots(value) if name in there else set()
             if isinstance(value, ast.Name) and value.id in self.parameters:
                 mine = value.id
                 for there, here in (
                     (theirs.descriptors, self.said.descriptors), (theirs.tested, self.said.tested),
                     (theirs.block, self.said.block), (theirs.unrolled, self.said.unrolled),
+                    (theirs.wide, self.said.wide),
                 ):  # fmt: skip
                     here |= {mine} if name in there else set()
                 if name in theirs.strings:
@@ -164,6 +176,40 @@ class _Reader:
                 return self.roots(inner, depth + 1)
         return set()
 
+    def loaded(self, value: ast.expr, depth: int = 0) -> set[str]:
+        """Parameters whose elements a value is, as they are."""
+        if isinstance(value, ast.Name) and depth < DEEPEST:
+            return set().union(*(self.loaded(one, depth + 1) for one in self.assigned.get(value.id, ())))
+        if isinstance(value, ast.Call) and _called(value) == ("load", "tl") and value.args:
+            return self.roots(value.args[0])
+        return set()
+
+    def counts(self, value: ast.expr) -> bool:
+        """Whether a value is made as a tile of integers."""
+        made = self.assigned.get(value.id, ()) if isinstance(value, ast.Name) else (value,)
+        return any(isinstance(one, ast.Call) and ast.unparse(one).endswith("tl.int32)") for one in made)
+
+    def stepped_over(self, value: ast.expr) -> set[str]:
+        """The strides of an address of which another index, a row or a column of a tile, is multiplied by none."""
+        strides: set[str] = set()
+        alone = False
+        for term in self.terms(value):
+            names = {one.id for one in ast.walk(term) if isinstance(one, ast.Name)}
+            named = {name for name in names & self.parameters if "stride" in name.lower()}
+            strides |= named
+            alone = alone or not named and any(map(_spread, ast.walk(term)))
+        return strides if alone else set()
+
+    def terms(self, value: ast.expr, depth: int = 0) -> Iterator[ast.expr]:
+        """What an address is a sum of, through assignments of its first term."""
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+            yield from self.terms(value.left, depth)
+            yield from self.terms(value.right, DEEPEST)
+        elif isinstance(value, ast.Name) and value.id in self.assigned and depth < DEEPEST:
+            yield from self.terms(self.assigned[value.id][0], depth + 1)
+        else:
+            yield value
+
     def looked_up(self, value: ast.expr) -> set[str]:
         """Parameters whose elements an address is made of."""
         found: set[str] = set()
@@ -177,6 +223,13 @@ class _Reader:
                 elif isinstance(node, ast.Call) and _called(node) == ("load", "tl") and node.args:
                     found |= self.roots(node.args[0])
         return found
+
+
+def _spread(node: ast.AST) -> bool:
+    """Whether a vector becomes a row or a column: `i[:, None]`."""
+    if not isinstance(node, ast.Subscript) or not isinstance(node.slice, ast.Tuple):
+        return False
+    return any(isinstance(one, ast.Constant) and one.value is None for one in node.slice.elts)
 
 
 def _called(node: ast.Call) -> tuple[str, str]:

@@ -213,6 +213,7 @@ KEEP = "tl.store(Y + i[:, None] * 32 + j[None, :], x.to(tl.bfloat16))"
         (LOAD.format(stride="S", more=""), ("S=i32",), "plain", "its stride S is not known to be a multiple of 16"),
         (LOAD.format(stride="S", more=""), ("X=*bf16",), "plain", "X is not known to be aligned to 16 bytes"),
         (LOAD.format(stride="S * 2", more=""), ("S=i32",), "copy", "its stride 2*S is not known to be a multiple"),
+        (LOAD.format(stride="1", more=""), (), "plain", "its stride 1 is not known to be a multiple of 16 bytes"),
         (LOAD.format(stride="S", more=" * 2"), (), "plain", "its innermost stride is 2, not 1"),
         (LOAD.format(stride="(-64)", more=""), (), "copy", "its stride -64 is not known to be positive"),
         (LOAD.format(stride="S", more=" + 8"), (), "tma", ""),

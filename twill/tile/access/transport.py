@@ -138,11 +138,12 @@ def unaligned(movement: Movement, scalars: SymbolicScalars) -> Iterator[str]:
     divisors, bytes_each = scalars.divisors(), BYTES[movement.element]
     if movement.alignment % ALIGNMENT:
         yield f'{movement.address.base} is not known to be aligned to {ALIGNMENT} bytes (":16" in its type)'
+    rows = [axis for axis in movement.address.axes if axis.extent > 1][:-1]  # what a tensor map steps over
     for axis in movement.address.axes:
         if axis.extent > 1 and not all(coefficient > 0 for _, coefficient in axis.stride.terms or (((), 0),)):
             yield f"its stride {text(axis.stride, movement)} is not known to be positive"
         step = axis.stride.divisor(divisors) * bytes_each
-        if axis.stride != ONE and axis.extent > 1 and step % ALIGNMENT:
+        if axis.extent > 1 and (axis.stride != ONE or axis in rows) and step % ALIGNMENT:
             yield f"its stride {text(axis.stride, movement)} is not known to be a multiple of {ALIGNMENT} bytes"
     if movement.address.constant.divisor(divisors) * bytes_each % ALIGNMENT:
         yield (
