@@ -69,8 +69,8 @@ class Attention:
 FULL, CAUSAL = Attention("full"), Attention("causal")
 FULL_TWO, CAUSAL_TWO = Attention("full", 256), Attention("causal", 256)
 FULL_64, CAUSAL_64 = Attention("full-d64", depth=64), Attention("causal-d64", depth=64)
-FULL_256 = Attention("full-d256", depth=256, keys=32)
-EMITTED = (FULL, CAUSAL, FULL_TWO, CAUSAL_TWO, FULL_64, CAUSAL_64, FULL_256)
+FULL_256, CAUSAL_256 = (Attention(spec, depth=256, keys=32) for spec in ("full-d256", "causal-d256"))
+EMITTED = (FULL, CAUSAL, FULL_TWO, CAUSAL_TWO, FULL_64, CAUSAL_64, FULL_256, CAUSAL_256)
 IN_GLUON = tuple(replace(one, conditional=False) for one in (FULL, CAUSAL, FULL_TWO))
 
 

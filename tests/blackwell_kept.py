@@ -48,11 +48,23 @@ def backward(spec: str, depth: int, queries: int, keys: int = 128) -> Retiled:
     return Retiled("examples/attention_backward.py", spec, depth, signature, constants)
 
 
+def any_length(spec: str, depth: int = 128, rows: int = 128) -> Retiled:
+    """Attention at any length in tiles that Blackwell has, those that `twill emit` takes for its sidecar's."""
+    names = ("q_desc", "k_desc", "v_desc", "o_desc")
+    types = tuple(f"{name}=tensordesc<bf16[1,{rows},{depth}]>" for name in names)
+    return Retiled("examples/attention_any_length.py", spec, depth, types, (f"BLOCK_M={rows}", f"BLOCK_N={rows}"))
+
+
 LINEAR = Example("examples/linear_attention.py", "bf16")
+POINTERS = Example("examples/attention_pointers.py", "full")
+DESCENDING = Example("examples/attention_descending.py", "causal")
+WINDOW = Example("examples/sliding_window_attention.py", "bf16")
+ANY_LENGTH, ANY_LENGTH_CAUSAL = any_length("full"), any_length("causal")
 BACKWARD = Example("examples/attention_backward.py", "full")
 BACKWARD_CAUSAL = Example("examples/attention_backward.py", "causal")
 BACKWARD_64, BACKWARD_CAUSAL_64 = backward("full", 64, 64), backward("causal", 64, 64)
-KEPT = (LINEAR, BACKWARD, BACKWARD_CAUSAL, BACKWARD_64, BACKWARD_CAUSAL_64)
+FORWARD = (POINTERS, DESCENDING, WINDOW, ANY_LENGTH, ANY_LENGTH_CAUSAL)
+KEPT = (LINEAR, BACKWARD, BACKWARD_CAUSAL, BACKWARD_64, BACKWARD_CAUSAL_64, *FORWARD)
 
 
 def given(one: Example) -> tuple[tuple[str, ...], tuple[str, ...]]:

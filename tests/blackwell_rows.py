@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 from tests import blackwell, blackwell_attention, blackwell_kept, blackwell_multicast, golden_schedules, narrow
@@ -16,12 +16,9 @@ from tests.blackwell_attention import Attention
 from tests.golden_schedules import Example
 from tests.narrow import Narrow
 from twill.codegen.emission import Extracted
-from twill.codegen.emit import Emission, build_kernel
-from twill.codegen.lowering import lower
+from twill.codegen.emit import Emission
 from twill.codegen.warp.program import WarpProgram
 from twill.schedule.document import Schedule
-from twill.schedule.options import SolveOptions
-from twill.solve.pipeline import solve
 
 Sizes = Mapping[str, int]
 CUBLAS = "cuBLAS bf16 1108 to 1564"
@@ -128,8 +125,16 @@ def of(stem: str, spec: str) -> Example:
     return Example(f"examples/{stem}.py", spec)
 
 
+def forward(one: Example, flops: float, keys: int) -> Row:
+    """Other kernels of attention forward. keys: as many as it is executed with."""
+    made = kept(one, "128 x 128, D = 128", {"Z": 1, "H": 1, "N_CTX": keys}, HEADS, flops)
+    return replace(made, narrow=partial(narrow.forward, one))
+
+
 NARROW, WIDE = "128 x 128 x 64", "128 x 256 x 64"
 RAGGED = {"M": 144, "N": 144}
+FULL_FLOPS = 4.0 * HEADS["Z"] * HEADS["H"] * HEADS["N_CTX"] ** 2 * 128  # of attention forward at D = 128
+IN_WINDOW = 1024 / HEADS["N_CTX"]  # keys of a query, of all of them
 CHUNK = 2.0 * 64 * (64 * 128 + 128 * 64 + 64 * 64 + 128 * 64)  # FLOP of linear attention for 64 columns of V
 BY_MAPS = plain("a_desc", "b_desc", "c_desc", "bfloat16")
 BY_POINTERS = plain("a_ptr", "b_ptr", "c_ptr", "bfloat16")
@@ -177,6 +182,12 @@ ATTENTION = (
     attention(blackwell_attention.FULL_64, 384),
     attention(blackwell_attention.CAUSAL_64, 384),
     attention(blackwell_attention.FULL_256, 256),
+    attention(blackwell_attention.CAUSAL_256, 256),
+    forward(blackwell_kept.POINTERS, FULL_FLOPS, 368),
+    forward(blackwell_kept.ANY_LENGTH, FULL_FLOPS, 333),
+    forward(blackwell_kept.ANY_LENGTH_CAUSAL, FULL_FLOPS / 2, 333),
+    forward(blackwell_kept.DESCENDING, FULL_FLOPS / 2, 368),
+    forward(blackwell_kept.WINDOW, FULL_FLOPS * IN_WINDOW, 384),
 )
 OTHERS = (
     Row(
@@ -206,37 +217,6 @@ OTHERS = (
         {"Z": 32, "H": 16, "T": 4096, "HEAD_V": 128}, 32 * 16 * 2 * 64 * CHUNK,
     ),
 )  # fmt: skip
-WINDOW = Example("examples/sliding_window_attention.py", "bf16")
-
-
-@cache
-def in_a_window() -> Schedule:
-    """A schedule by the heuristic: that of the joint solve takes minutes."""
-    options = SolveOptions(strategy="heuristic", fuse=False)
-    return solve(golden_schedules.kernel(WINDOW).graph, blackwell.machine(), options)
-
-
-@cache
-def lowered_window() -> WarpProgram:
-    """Its warp program."""
-    return lower(golden_schedules.kernel(WINDOW).program, in_a_window(), blackwell.machine())
-
-
-@cache
-def compiled_window() -> Emission:
-    """Compiled; neither checked nor executed."""
-    specialization = golden_schedules.kernel(WINDOW).specialization
-    return build_kernel(lowered_window(), specialization, in_a_window(), blackwell.machine())
-
-
-SURVEYED = (
-    Row(
-        "sliding_window_attention.py bf16", "128 x 128, D = 128", partial(golden_schedules.kernel, WINDOW),
-        in_a_window, lowered_window, compiled_window, {"Z": 1, "H": 1, "N_CTX": 384}, HEADS, 0.0, ctas=1,
-        narrow=lambda: narrow.window(WINDOW, in_a_window()),
-    ),
-)  # fmt: skip
-"""What seeded faults are made in beside the rows of the table (`tests.tool_survey`)."""
 MULTICAST = tuple(
     replace(
         row, name=f"{row.name}, multicast", lowered=partial(blackwell_multicast.lowered, row.kernel, row.schedule),

@@ -36,12 +36,7 @@ PHASES = {  # functions of `twill.cli.emit`, `twill.codegen.emission` or `twill.
     "NVRTC": "compile_cubin",
     "abstract machine": "verify",
 }
-OTHERS = (  # emitted, and without a row of their own
-    ("examples/attention_any_length.py",),
-    ("examples/attention_descending.py", "--spec", "causal"),
-    ("examples/attention_pointers.py",),
-    ("examples/sliding_window_attention.py",),
-)
+OTHERS = (("examples/attention_any_length.py",),)  # in tiles of the sidecar, for which those of its row are taken
 
 
 def waited_for() -> float:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from unittest.mock import patch
 
-from tests import blackwell_attention, blackwell_kept, golden_schedules
+from tests import blackwell_attention, blackwell_kept
 from tests.blackwell import machine
 from tests.blackwell_attention import Attention
 from tests.golden_schedules import Example
@@ -33,6 +33,7 @@ from twill.tile.rewrite.pipeline import Allowed
 
 COLUMNS = 16  # of K and V, of a block of keys: the fewest that a product has
 ROW_BYTES = 4 * 128  # of a column of tensor memory
+ROWS = ("q_desc", "o_desc")  # tiles of attention forward that keep their rows
 LESS = 4  # a vector is so many times as large a part of a narrow tile
 
 
@@ -85,17 +86,27 @@ def kept(one: Example, cluster: int = 1) -> Narrow:
     return narrow(kernel, blackwell_kept.kernel(one), blackwell_kept.schedule(one), (constant,), cluster)
 
 
-WINDOW_TYPES = (
-    *(f"{name}=tensordesc<bf16[128, {COLUMNS}]>" for name in ("q_desc", "o_desc")),
-    *(f"{name}=tensordesc<bf16[{COLUMNS}, {COLUMNS}]>" for name in ("k_desc", "v_desc")),
-)
+@cache
+def forward(one: Example) -> Narrow:
+    """Other kernels of attention forward; of the constants a mask's and a window's stay as they are."""
+    wide = blackwell_kept.kernel(one)
+    types = [f"{name}=tensordesc<bf16[{cut(name, box)}]>" for name, box in boxes(wide)]
+    constants = ("BLOCK_M=128", f"HEAD_DIM={COLUMNS}", f"BLOCK_N={COLUMNS}")
+    kernel = read(one.file, one.spec, types, constants, Allowed())
+    return narrow(kernel, wide, blackwell_kept.schedule(one), ("HEAD_DIM", "BLOCK_N"))
 
 
-def window(one: Example, schedule: Schedule) -> Narrow:
-    """Attention over a sliding window; of the constants the window alone stays as it is."""
-    constants = (f"HEAD_DIM={COLUMNS}", f"BLOCK_N={COLUMNS}")
-    kernel = read(one.file, one.spec, WINDOW_TYPES, constants, Allowed())
-    return narrow(kernel, golden_schedules.kernel(one), schedule, ("HEAD_DIM", "BLOCK_N"))
+def cut(name: str, box: tuple[int, ...]) -> str:
+    """The box of a narrow tile of attention forward."""
+    *outer, rows, _ = box
+    return ", ".join(map(str, (*outer, rows if name in ROWS else COLUMNS, COLUMNS)))
+
+
+def boxes(kernel: Extracted) -> list[tuple[str, tuple[int, ...]]]:
+    """Of each tensor that a descriptor names."""
+    found = [(name, re.fullmatch(r"tensordesc<\w+\[([\d, ]+)\]>", kind)) for name, kind in
+             kernel.specialization.signature]  # fmt: skip
+    return [(name, tuple(map(int, box[1].split(",")))) for name, box in found if box is not None]
 
 
 def read(file: str, spec: str, types: Sequence[str], constants: Sequence[str], allowed: Allowed) -> Extracted:

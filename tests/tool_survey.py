@@ -197,15 +197,15 @@ def classes(lines: Sequence[Line]) -> str:
 
 
 def lowered(names: Sequence[str]) -> dict[str, Case]:
-    """The rows of `tests.blackwell_rows`, and what is surveyed beside them."""
+    """The rows of `tests.blackwell_rows`."""
     from tests.blackwell import machine
-    from tests.blackwell_rows import ROWS, SURVEYED
+    from tests.blackwell_rows import ROWS
     from tests.blackwell_table import given
 
     return {
         row.name: Case(row.lowered(), row.kernel().specialization, row.schedule(), machine(),
                        given(row, row.executed), row.ctas)
-        for row in (*ROWS, *SURVEYED)
+        for row in ROWS
         if not names or row.name in names
     }  # fmt: skip
 

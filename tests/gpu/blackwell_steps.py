@@ -25,9 +25,17 @@ def backward(queries: int, keys: int, depth: int) -> tuple[tuple[str, ...], tupl
     return signature, (f"HEAD_DIM={depth}", f"BLOCK_M={queries}", f"BLOCK_N={keys}")
 
 
+def any_length(rows: int, depth: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The same of attention at any length."""
+    names = ("q_desc", "k_desc", "v_desc", "o_desc")
+    signature = (f"{name}=tensordesc<bf16[1,{rows},{depth}]>" for name in names)
+    return tuple(signature), (f"BLOCK_M={rows}", f"BLOCK_N={rows}")
+
+
 TILES = {
     "attention-full@256": attention(256, 128, 128), "attention-causal@256": attention(256, 128, 128),
-    "attention-full-d256@32": attention(128, 32, 256),
+    "attention-full-d256@32": attention(128, 32, 256), "attention-causal-d256@32": attention(128, 32, 256),
+    "attention_any_length-full@d128": any_length(128, 128), "attention_any_length-causal@d128": any_length(128, 128),
     "attention_backward-full@d64": backward(64, 128, 64), "attention_backward-causal@d64": backward(64, 128, 64),
 }  # fmt: skip
 """Kernels of other tiles than their sidecars have."""
@@ -244,6 +252,30 @@ STEPS = (
     Step(
         "D = 256", "attention-full-d256@32", {"Z": 1, "H": 2, "N_CTX": 640},
         "O of 256 columns, read in parts behind the loop", "columns of O in 64s",
+    ),
+    Step(
+        "D = 256, causal", "attention-causal-d256@32", {"Z": 1, "H": 2, "N_CTX": 640}, "the same with a mask",
+        "the step before, and causal",
+    ),
+    Step(
+        "attention by pointers", "attention_pointers-full", {"Z": 1, "H": 2, "N_CTX": 656},
+        "O and the last rows stored by threads", "rows from 640 on: their masks",
+    ),
+    Step(
+        "any length", "attention_any_length-full@d128", {"Z": 1, "H": 2, "N_CTX": 657},
+        "boxes of three axes that end within a head, keys that do not exist", "keys from 640 on: their mask",
+    ),
+    Step(
+        "any length, causal", "attention_any_length-causal@d128", {"Z": 1, "H": 2, "N_CTX": 657},
+        "the same with a mask", "the step before, and causal",
+    ),
+    Step(
+        "last keys first", "attention_descending-causal", {"Z": 1, "H": 2, "N_CTX": 656},
+        "masks in the first iterations of an instance", "the step `causal`",
+    ),
+    Step(
+        "window", "sliding_window_attention-bf16", {"Z": 1, "H": 2, "N_CTX": 2048},
+        "loops that begin behind a window, tanh by exponentials, masks at both ends", "which keys a row sees",
     ),
     Step(
         "two row blocks", "attention-full@256", {"Z": 1, "H": 2, "N_CTX": 1024},

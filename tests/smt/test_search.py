@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.exhaustive import optimum
+from tests.kernels import B200, costed_example
 from tests.strategies import problems
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph, Region
@@ -59,3 +60,14 @@ def test_the_checker_accepts_every_schedule_found(problem: tuple[CostedGraph, Ma
     outcome = search(graph, machine, lower_bounds(graph, machine))
     if outcome.assignment is not None:
         assert check(document(graph, machine, outcome), machine) == ()
+
+
+def test_where_few_intervals_are_of_interest_one_relaxation_closes_them_all() -> None:
+    """Attention on the B200 with six of 16 exponentials by a polynomial, where I = 1,488 is to be beaten or met."""
+    g = costed_example("attention", "full", B200, operand_a="tmem", polynomial=6)
+    bounds = lower_bounds(g, B200)
+    searched = Search(g, B200, bounds, at_most=1488)
+    while searched.state == "open" and searched.lower <= 1488:
+        searched.advance(1488)
+    (closed,) = [step for step in searched.steps if step.verdict == "infeasible"]
+    assert (closed.ii, closed.ii_to) == (bounds.best, 1488) and searched.best is None

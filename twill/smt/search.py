@@ -228,16 +228,19 @@ class Search:
     def _round(self, worth_ii: int | None) -> None:
         """The questions of one round: everything of interest at once, which costs little where it is impossible.
 
-        Then this I, then a range from it, then where a schedule may be easy to find.
+        Then this I, a range from it, and where a schedule may be easy to find. If the last I of interest is near, the
+        relaxation comes first: it mostly closes at once what the rules take long to.
         """
         self._tell("ii", self.lower, self.upper)
         last = min(x for x in (self._cap, worth_ii, None if self.upper is None else self.upper - 1) if x is not None)
         if self._problem.large and ((not self._relaxed and self._relax(last)) or self._improve()):
             return
+        if self.lower < last <= spending.NEAR * self.lower and not self._relaxed and self._relax(last):
+            return
         at_once: Answered = "unsat"
         led = self.lower == self._relaxed_to and self.effort == spending.FIRST_EFFORT  # I is probably feasible
         if self.lower < last <= self.lower + self.lower // spending.FEW and not led:
-            at_once = self._range(last, self.effort // (spending.AT_ONCE if self._relaxed else spending.AT_FIRST))
+            at_once = self._range(last, self.effort // spending.AT_ONCE)
             if at_once == "unsat":
                 self.lower = last + 1
             if at_once != "unknown":
@@ -248,8 +251,6 @@ class Search:
         if at_lower == "unsat":
             self.lower += 1
         if self.lower > (self._cap if worth_ii is None else min(self._cap, worth_ii)) or self.lower == self.upper:
-            return
-        if at_once == "unknown" and not self._relaxed and self._relax(last):
             return
         top = min(self._cap, self.lower + self._width) if self.upper is None else (self.lower + self.upper - 1) // 2
         if worth_ii is not None:

@@ -9,7 +9,6 @@ import pytest
 
 from tests import blackwell_kept, blackwell_table, narrow, sentry
 from tests.blackwell_attention import CAUSAL_64, FULL, FULL_TWO
-from tests.blackwell_rows import WINDOW, in_a_window
 from tests.codegen.targets.test_blackwell import changed, instead
 from tests.codegen.targets.test_blackwell_attention import at
 from tests.narrow import Narrow
@@ -22,7 +21,9 @@ MADE: dict[str, Callable[[], Narrow]] = {
     "causal, D = 64": lambda: narrow.attention(CAUSAL_64),
     "linear": lambda: narrow.kept(blackwell_kept.LINEAR),
     "backward, D = 64": lambda: narrow.kept(blackwell_kept.BACKWARD_64),
-    "a sliding window": lambda: narrow.window(WINDOW, in_a_window()),
+    "a sliding window": lambda: narrow.forward(blackwell_kept.WINDOW),
+    "any length": lambda: narrow.forward(blackwell_kept.ANY_LENGTH),
+    "pointers": lambda: narrow.forward(blackwell_kept.POINTERS),
 }
 
 
