@@ -10,6 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests import blackwell
 from tests.fake_driver import FakeDriver, fake_torch, forget, install
 from tests.golden_schedules import Example, machine, schedule
 from tests.gpu.jit_services import SERVICES, played
@@ -23,9 +24,12 @@ from twill.graph.canonical import canonical_shape
 from twill.kernel.specialization import resolve
 from twill.runtime.artifact import NAME, RefusedVariant, from_text, read_artifact
 from twill.runtime.kernel import EmittedKernel
+from twill.runtime.request import PrepareRequest
 from twill.schedule.document import Schedule
 from twill.schedule.key import KeyOptions, schedule_key
+from twill.schedule.options import SolveOptions
 from twill.store.sqlite import SqliteStore
+from twill.tile.rewrite.pipeline import Allowed
 
 GEMM, OTHER = Example("examples/gemm.py", "bf16"), Example("examples/layer_norm.py", "bf16")
 
@@ -195,6 +199,68 @@ def test_a_kernel_that_is_asked_for_as_gluon_is_what_triton_makes_of_its_module(
     passed = [int.from_bytes(value, "little") for value in launch.values]
     assert [passed[at + 1 : at + 5] for at in (0, 5, 10)] == [[m, k, k, 1], [k, n, n, 1], [m, n, n, 1]]
     assert passed[15:] == [m, n, k, 32, 0, 0]
+
+
+GELU = Example("examples/gemm_bias_gelu.py", "bf16")
+
+
+def pairs_stored(path: Path, *clusters: int) -> PrepareRequest:
+    """A call of GELU for the B200, whose schedules for so many CTAs a product are stored."""
+    store, options = SqliteStore(path), SolveOptions(fuse=False)
+    b200 = blackwell.machine()
+    graph = extract(GELU.file, GELU.spec, (), (), Allowed(conditional=False)).on(b200).graph
+    for cluster in clusters:
+        asked = options.model_copy(update={"cluster": cluster}).asked
+        key = schedule_key(graph, b200.digest(), asked)
+        found = blackwell.schedule(GELU, cluster).model_copy(update={"key": key})
+        store.put(found, graph, asked=asked, machine=b200)
+    store.close()
+    request = request_of(resolve(GELU.file, spec=GELU.spec), store=str(path), machine="b200", form="gluon")
+    OPEN.add((request.store, ""))
+    return request
+
+
+def test_pairs_of_ctas_in_gluon_are_launched_as_clusters(
+    at_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = pairs_stored(tmp_path / "s", 1, 2)
+    answer = jit_helper.prepared(request)
+    assert (answer.state, answer.reason) == ("emitted", "")
+    kernel = read_artifact(from_text(answer.artifact), request.key)
+    assert isinstance(kernel, EmittedKernel) and kernel.manifest.cluster == 2
+    sizes = [128, 4, 4, 8, 8] * 3 + [8] + [4] * 5 + [8] * 2
+    stream = SimpleNamespace(_C=SimpleNamespace(_cuda_getCurrentRawStream=lambda index: 0))
+    monkeypatch.setitem(sys.modules, "torch", stream)
+    driver = install(monkeypatch, FakeDriver(sizes, capability=(10, 0), model=b"NVIDIA B200"))
+    m, n, k = 1200, 512, 640  # 10 x 4 instances are 5 x 4 pairs
+
+    def descriptor(pointer: int, rows: int, columns: int, block: list[int]) -> SimpleNamespace:
+        base = fake_torch(pointer, shape=(rows, columns), strides=(columns, 1))
+        return SimpleNamespace(
+            base=base, shape=[rows, columns], strides=[columns, 1], block_shape=block, padding="zero"
+        )
+
+    shapes = ((m, k, [128, 64]), (k, n, [64, 128]), (m, n, [128, 128]))
+    given = [descriptor(0x100000 * (at + 1), *shape) for at, shape in enumerate(shapes)]
+    bias = fake_torch(0x900000, shape=(n,), strides=(1,))
+    try:
+        kernel[(10, 4)](*given, bias, m, n, k, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64)
+    finally:
+        forget()
+    (launch,) = driver.launches
+    assert (launch.grid, launch.cluster) == ((40, 1, 1), (2, 1, 1))
+    passed = [int.from_bytes(value, "little") for value in launch.values]
+    assert passed[16:] == [n, k, 10, 4, 20, 0, 0]
+    # what a CTA copies: its rows of A and of the result, 64 columns of B at a time
+    assert [tuple(one["box"]) for one in driver.encoded] == [(64, 128), (64, 64), (64, 128)]
+
+
+def test_pairs_that_nobody_has_stored_are_done_without(at_root: Path, tmp_path: Path) -> None:
+    request = pairs_stored(tmp_path / "s", 1)
+    answer = jit_helper.prepared(request)
+    assert answer.state == "emitted"
+    kernel = read_artifact(from_text(answer.artifact), request.key)
+    assert isinstance(kernel, EmittedKernel) and kernel.manifest.cluster == 1
 
 
 def test_what_gluon_cannot_say_is_a_refusal_that_is_kept(at_root: Path, tmp_path: Path) -> None:

@@ -383,8 +383,8 @@ def test_the_runtime_passes_what_the_module_s_launcher_passes(name: str, tmp_pat
     manifest = gluon_manifest(made, kernel.specialization, H100.architecture)
     elements = {a.name: a.type.element.partition(":")[2] for a in program.program.arguments}
     for launch in launches_of(program, kernel):
-        ctas, given = recorded(load(path), module.entry, kernel.specialization, launch, 2)
+        launched = recorded(load(path), module.entry, kernel.specialization, launch, 2)
         bound, grid = bind(manifest, launch), three(launch.grid)
-        wanted = [one for argument in given for one in passed(argument, elements)]
+        wanted = [one for argument in launched.arguments for one in passed(argument, elements)]
         assert [argument(one, manifest, bound, grid) for one in manifest.parameters] == [*wanted, 0, 0]
-        assert count(manifest, grid, 2) == ctas[0]
+        assert count(manifest, grid, 2) == launched.grid[0]

@@ -22,17 +22,21 @@ from tests.kernels import H100
 from twill.cli import codes
 from twill.cli.entry import main
 from twill.codegen.compile.gluon.read_back import differences
+from twill.codegen.compile.gluon.triton import load
 from twill.codegen.emission import Extracted, extract
 from twill.codegen.gluon import GluonEmission, compile_module, emit_gluon
+from twill.codegen.gluon_manifest import gluon_manifest
 from twill.codegen.print.gluon.ring_names import with_distinct_buffers
 from twill.codegen.print.gluon.sayable import reasons
 from twill.codegen.print.gluon.shared import FILE
+from twill.codegen.verify.abstract.coverage import three
 from twill.codegen.verify.abstract.inputs import LARGE, launch
 from twill.codegen.warp.program import Reduce
 from twill.exc import NoGluon
 from twill.kernel.specialization import problem_of
 from twill.tile.rewrite.pipeline import Allowed
-from twill.trial.gluon import execute
+from twill.trial.execute import argument, bind, count, smallest, wrapping
+from twill.trial.gluon import execute, passed, recorded
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
@@ -100,6 +104,11 @@ def test_what_is_read_back_is_of_both_ctas() -> None:
     assert {"mbarrier.expect: 16384 bytes", "mbarrier.expect: 8192 bytes"} <= {*facts}  # of a CTA's own copies
 
 
+LAST_WAITS = """    for _ in range(8):
+        a_ring.acquire(a_b_count)
+        b_ring.acquire(a_b_count)
+        a_b_count += 1
+"""
 STATIC = {
     "arrivals": ("[2, 256, 128], full=1, empty=1)", "[2, 256, 128], full=1, empty=2)", "mbarrier.init: 1 2 1 2"),
     "bytes of both CTAs": ("expect(a_b_count, 8192)", "expect(a_b_count, 16384)", "mbarrier.expect: 8192 bytes"),
@@ -111,6 +120,8 @@ STATIC = {
     ),
 }
 EXECUTED = {
+    "no waits at the end": (GELU, LAST_WAITS, ""),
+    "one wait too few at the end": (GELU, LAST_WAITS, LAST_WAITS.replace("range(8)", "range(7)")),
     "the second CTA stores nothing": (GELU, "if pid_0 + cta < grid_0:", "if cta == 0:"),
     "both have the first rows": (GEMM, "first_m - 128 * cta, 64 * step]", "first_m, 64 * step]"),
     "each turn works": (GEMM, "return pid_0, present, worked_on", "return pid_0, cta == 0, turn == 0"),
@@ -141,6 +152,29 @@ def test_an_edit_is_found_by_reading_the_ptx_back(edit: str, tmp_path: Path) -> 
 def test_an_edit_that_makes_the_module_wrong_is_found_by_executing_it(edit: str, tmp_path: Path) -> None:
     example, before, after = EXECUTED[edit]
     assert said(edited(example, before, after, tmp_path), example, tmp_path, 1)
+
+
+@pytest.mark.parametrize("example", SIZES, ids=[example.name for example in SIZES])
+def test_the_runtime_passes_what_the_launcher_of_pairs_passes(example: Example, tmp_path: Path) -> None:
+    made, specialization = emitted(example), extracted(example).specialization
+    path = tmp_path / made.name
+    path.write_text(made.module.text, encoding="utf-8")
+    manifest = gluon_manifest(made, specialization, "sm_100a")
+    assert manifest.cluster == 2
+    elements = {a.name: a.type.element.partition(":")[2] for a in made.program.program.arguments}
+    problem = problem_of(specialization)
+    for given in (wrapping(made.program, problem), smallest(made.program, problem)):
+        for ctas in (2, 3, 8):
+            launched = recorded(load(path), made.module.entry, specialization, given, ctas)
+            bound, grid = bind(manifest, given), three(given.grid)
+            wanted = [one for argument in launched.arguments for one in passed(argument, elements)]
+            assert [argument(one, manifest, bound, grid) for one in manifest.parameters] == [*wanted, 0, 0]
+            assert launched.ctas == 2 and count(manifest, grid, ctas) == 2 * launched.grid[0]
+
+
+def test_a_launcher_that_starts_no_pairs_is_found(tmp_path: Path) -> None:
+    found = said(edited(GELU, "num_warps=4,\n        num_ctas=2,", "num_warps=4,", tmp_path), GELU, tmp_path, 1)
+    assert "launched with 4 warps and 1 CTAs of a cluster, and compiled for 4 and 2" in found
 
 
 # ---------------------------------------------------------------- what is refused

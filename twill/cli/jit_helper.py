@@ -12,17 +12,18 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from twill.runtime.library import path_of
 from twill.runtime.request import Prepared, PrepareRequest, State, read_request
 
 if TYPE_CHECKING:
     from twill.codegen.emission import Extracted
+    from twill.codegen.gluon import GluonEmission
     from twill.graph.dependence import DependenceGraph
     from twill.machine.description import Machine
     from twill.manifest.document import Manifest
@@ -32,7 +33,12 @@ if TYPE_CHECKING:
     from twill.store.layered import LayeredStore
     from twill.tile.program import Split
 
-    Solve = Callable[[DependenceGraph, Machine], Schedule]
+    class Solve(Protocol):
+        """How a schedule is had. cluster: CTAs that multiply together."""
+
+        def __call__(self, graph: DependenceGraph, machine: Machine, cluster: int = 1) -> Schedule:
+            """The schedule. Errors: Missing, TwillError."""
+
 
 SPEC = "launch"  # what the variant is called in messages and documents
 NICE = 10
@@ -119,13 +125,38 @@ def as_cuda(request: PrepareRequest, kernel: Extracted, machine: Machine, solve:
 
 
 def as_gluon(request: PrepareRequest, kernel: Extracted, machine: Machine, solve: Solve) -> bytes:
-    """The artifact of what Triton makes of a module of Gluon. Errors: Missing, TwillError."""
+    """The artifact of what Triton makes of a module of Gluon, of pairs of CTAs where these have less I. Errors:
+    Missing, TwillError."""
     from twill.codegen.gluon import emit_gluon
     from twill.codegen.gluon_manifest import gluon_manifest
 
-    emission = emit_gluon(kernel, machine, solve)
+    kernel = kernel.on(machine)
+    emission = in_pairs(kernel, machine, solve) or emit_gluon(kernel, machine, solve)
     manifest = gluon_manifest(emission, kernel.specialization, machine.architecture)
     return artifact_of(request, emission.schedule, manifest, emission.compiled.cubin)
+
+
+def in_pairs(kernel: Extracted, machine: Machine, solve: Solve) -> GluonEmission | None:
+    """The kernel as products of two CTAs, as `twill emit` takes them; None where they have no less I, are refused, or
+    have no schedule and none is to be solved. Errors: Missing, TwillError."""
+    from twill import exc
+    from twill.codegen.gluon import emit_gluon
+    from twill.graph.pairs import CTAS, may_pair
+    from twill.solve.regions import main_region
+
+    if not may_pair(main_region(kernel.graph), machine):
+        return None
+    try:
+        paired = solve(kernel.graph, machine, CTAS)
+        if paired.ii >= solve(kernel.graph, machine).ii:
+            return None
+        return emit_gluon(kernel, machine, lambda *_: paired)
+    except (
+        Missing, exc.BudgetExhausted, exc.UnsupportedInKernel, exc.CandidateRefused, exc.Infeasible, exc.NotInGluon,
+        exc.NoGluon, exc.GluonSpills,
+    ) as refused:  # fmt: skip
+        logging.getLogger("twill.jit").info("no pairs of CTAs: %s", refused)
+        return None
 
 
 def artifact_of(
@@ -253,16 +284,17 @@ def extracted_in(request: PrepareRequest, split: Split | None) -> Extracted:
     )
 
 
-def solver(store: LayeredStore, request: PrepareRequest) -> Callable[[DependenceGraph, Machine], Schedule]:
+def solver(store: LayeredStore, request: PrepareRequest) -> Solve:
     """How a schedule is had: looked up; if that was asked for, solved at the service or here."""
     from twill.codegen.gluon_sharing import with_shared_tiles
     from twill.schedule.options import SolveOptions
     from twill.solve.shared_budget import SharedBudget
 
-    options = SolveOptions(budget=request.seconds, fuse=False)  # few launches have instances to spare
+    usual = SolveOptions(budget=request.seconds, fuse=False)  # few launches have instances to spare
     budget = SharedBudget(request.seconds)
 
-    def solve(graph: DependenceGraph, machine: Machine) -> Schedule:
+    def solve(graph: DependenceGraph, machine: Machine, cluster: int = 1) -> Schedule:
+        options = usual.model_copy(update={"cluster": cluster})
         found = asked(graph, machine, options)
         if request.form != "gluon":
             return found

@@ -58,7 +58,7 @@ def gluon_manifest(emission: GluonEmission, specialization: Specialization, arch
             elif name.startswith("grid_"):
                 yield computed(name, LAUNCH, f"{GRID}.{name.removeprefix('grid_')}")
             elif name == "instances":
-                yield computed(name, LAUNCH, _instances())
+                yield computed(name, LAUNCH, _instances(program))
             elif name == TOGETHER and program.once:
                 yield computed(name, LAUNCH, _together(program))
             else:
@@ -72,11 +72,11 @@ def gluon_manifest(emission: GluonEmission, specialization: Specialization, arch
 
 
 def _map(one: DescriptorParameter, program: WarpProgram) -> MapEntry:
-    """The tensor map of a descriptor, in whose blocks Triton copies a tile."""
+    """The tensor map of a descriptor, in whose blocks a CTA of Triton's copies a tile."""
     entry = map_entry(program.maps[one.map], program.program.file)
     swizzle = program.maps[one.map].swizzle
-    width = min(one.block[-1], 8 * swizzle // BITS[program.maps[one.map].element]) if swizzle else one.block[-1]
-    return replace(entry, box=(*one.block[:-1], width), swizzle=cast(Swizzle, swizzle))
+    width = min(one.own[-1], 8 * swizzle // BITS[program.maps[one.map].element]) if swizzle else one.own[-1]
+    return replace(entry, box=(*one.own[:-1], width), swizzle=cast(Swizzle, swizzle))
 
 
 def _known(sizes: tuple[Scalar | None, ...]) -> list[Scalar]:
@@ -88,15 +88,20 @@ def _element(name: str, program: WarpProgram) -> str:
     return next(argument.type.element for argument in program.program.arguments if argument.name == name)
 
 
-def _instances() -> Scalar:
-    """All of the launch grid."""
-    x, y, z = (f"{GRID}.{axis}" for axis in range(3))
+def _instances(program: WarpProgram) -> Scalar:
+    """All of the launch grid, or pairs of them."""
+    sizes: list[Scalar] = [f"{GRID}.{axis}" for axis in range(3)]
+    if program.cluster is not None:
+        along, ctas = program.cluster.axis, program.cluster.ctas
+        whole = ScalarOperation("add", "i64", (sizes[along], ctas - 1))
+        sizes[along] = ScalarOperation("div", "i64", (whole, ctas))
+    x, y, z = sizes
     return ScalarOperation("mul", "i64", (ScalarOperation("mul", "i64", (x, y)), z))
 
 
 def _together(program: WarpProgram) -> Scalar:
     """How many instances are walked side by side, from the grid and the arguments."""
-    known: dict[str, Scalar] = {"instances": _instances()}  # as the setup of every program defines it
+    known: dict[str, Scalar] = {"instances": _instances(program)}  # as the setup of every program defines it
     file = program.program.file
     for stmt in program.once:
         if isinstance(stmt, Define):

@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from twill import exc
-from twill.codegen.compile.gluon.triton import CompiledModule, load
+from twill.codegen.compile.gluon.triton import WARPS, CompiledModule, load
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.verify.abstract.results import compare
 from twill.codegen.verify.abstract_machine import in_range
@@ -63,25 +63,34 @@ class _Made:
     layout: Any
 
 
+@dataclass(frozen=True)
+class RecordedLaunch:
+    """What a launcher passes to its kernel. grid: programs, each of a cluster of CTAs. warps: of the first partition.
+    ctas: of a cluster."""
+
+    grid: tuple[int, ...]
+    arguments: tuple[Any, ...]
+    warps: int
+    ctas: int
+
+
 class _Recorder:
-    """In place of the kernel: notes the grid and the arguments of its launch."""
+    """In place of the kernel: notes its launch."""
 
     def __init__(self) -> None:
-        self.grid: tuple[int, ...] = ()
-        self.arguments: tuple[Any, ...] = ()
+        self.launch = RecordedLaunch((), (), 0, 0)
 
     def __getitem__(self, grid: tuple[int, ...]) -> Any:
-        def note(*arguments: Any, **options: Any) -> None:
-            self.grid, self.arguments = grid, arguments
+        def note(*arguments: Any, num_warps: int = 4, num_ctas: int = 1) -> None:
+            self.launch = RecordedLaunch(grid, arguments, num_warps, num_ctas)
 
         return note
 
 
 def recorded(
     module: ModuleType, entry: str, specialization: Specialization, launch: CheckedLaunch, ctas: int
-) -> tuple[tuple[int, ...], tuple[Any, ...]]:
-    """What the module's launcher passes to its kernel: CTAs and arguments. ctas: that the GPU is said to have room
-    for."""
+) -> RecordedLaunch:
+    """What the module's launcher passes to its kernel. ctas: that the GPU is said to have room for."""
     types, constants = dict(specialization.signature), dict(specialization.constexprs)
     given: dict[str, Any] = dict(specialization.constexprs)
     for parameter in specialization.parameters:
@@ -110,7 +119,7 @@ def recorded(
     finally:
         for place, before in saved:
             place.update(before)
-    return kernel.grid, kernel.arguments
+    return kernel.launch
 
 
 def passed(argument: Any, elements: dict[str, str]) -> list[ptx.Argument]:
@@ -159,9 +168,9 @@ def execute(
     together = program.cluster.ctas if program.cluster is not None else 1
     launch, against = in_range(program, launch)
     elements = {a.name: a.type.element.partition(":")[2] for a in tile.arguments if a.name in launch.arrays}
-    grid, arguments = recorded(load(path), entry, specialization, launch, ctas * together)
+    launched = recorded(load(path), entry, specialization, launch, ctas * together)
     bits = {name: as_bits(array, elements[name]) for name, array in launch.arrays.items()}
-    given = [one for argument in arguments for one in passed(argument, elements)]
+    given = [one for argument in launched.arguments for one in passed(argument, elements)]
     scratch = [ptx.PointerArgument(SCRATCH)] * 2
     result = ptx.execute(
         parse(compiled.ptx),
@@ -169,7 +178,7 @@ def execute(
         ptx.PtxLaunch(
             arguments=[*given, *scratch],
             tensors={**bits, SCRATCH: np.zeros(16, np.uint8)},
-            grid=(grid[0] * together, 1, 1),
+            grid=(launched.grid[0] * together, 1, 1),
             cluster=together,
             threads=compiled.warps * LANES,
             shared=compiled.shared,
@@ -181,7 +190,11 @@ def execute(
     findings = tuple(finding for finding in result.findings if finding.rule not in KNOWN)
     found = Execution(launch, arrays, findings, (), result.unreached)
     wrong = (*compare(tile, launch, found.arrays, against), *drifting(tile, launch, found.arrays, against.expected))
-    return replace(found, differences=tuple(violation.describe() for violation in wrong))
+    said = [violation.describe() for violation in wrong]
+    asked, has = (launched.warps, launched.ctas), (WARPS, together)
+    if asked != has:
+        said.append("launched with {} warps and {} CTAs of a cluster, and compiled for {} and {}".format(*asked, *has))
+    return replace(found, differences=tuple(said))
 
 
 def checked(emission: GluonEmission, specialization: Specialization) -> str:

@@ -36,3 +36,24 @@ def test_who_waits_for_an_arrival_may_end() -> None:
     wait = "{ .reg .pred p; W: mbarrier.try_wait.parity.shared::cta.b64 p, [%r90], 0; @!p bra W; }"
     result = run(START + USES["arrival"] + wait, OUT, threads=32, shared=64, cluster=2, grid=(2, 1, 1))
     assert not result.findings
+
+
+MULTICAST = """
+  mov.b16 %h0, 3; setp.eq.u32 %p3, %r0, 0; and.pred %p3, %p2, %p3;
+  @%p3 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r90], %h0;
+  @%p3 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%r92], %h0;
+"""
+TWO = START.replace(
+    "fence.mbarrier_init", "add.u32 %r92, %r90, 8; @%p2 mbarrier.init.shared::cta.b64 [%r92], 1; fence.mbarrier_init"
+)
+WAIT = "{{ .reg .pred p; W{0}: mbarrier.try_wait.parity.shared::cta.b64 p, [%r{0}], 0; @!p bra W{0}; }}"
+
+
+def test_a_later_commit_does_not_say_that_another_one_has_arrived() -> None:
+    def found(*barriers: int) -> set[str]:
+        body = TWO + MULTICAST + " ".join(WAIT.format(barrier) for barrier in barriers) + END
+        return rules(run(body, OUT, threads=32, shared=64, cluster=2, grid=(2, 1, 1)))
+
+    assert not found(90, 92)
+    assert found(92) == {"exit-wait"}
+    assert "exit-wait" in found(90) and "exit-wait" in found()

@@ -219,9 +219,9 @@ def gluon_gemm(ctas: int = 1, m: int = 256, n: int = 256, k: int = 192, change: 
 
 @pytest.mark.parametrize("ctas", [1, 2])
 def test_gluons_persistent_gemm_with_roles_and_two_accumulators(ctas: int) -> None:
-    """Of two CTAs: pairs that multiply together, and commits that both of them hear of."""
+    """Of two CTAs: pairs that multiply together, and commits that both of them hear of. Nobody waits for the last."""
     result, wanted = gluon_gemm(ctas, m=256 * ctas)
-    assert rules(result) == REUSED
+    assert rules(result) == REUSED | ({"exit-wait"} if ctas == 2 else set())
     assert error(result.tensors["c"], wanted) < 2**-8
 
 

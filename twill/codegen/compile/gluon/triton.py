@@ -18,7 +18,8 @@ from twill.codegen.compile.gluon.added_waits import added_waits
 from twill.codegen.print.gluon.shared import FILE, NAME, PATH
 from twill.codegen.print.gluon.versions import COMPILING, ELEMENTS, NEWEST, OLDEST, OLDEST_BLACKWELL, OLDEST_PAIRS
 
-LANES = 32
+LANES, WARPS = 32, 4
+"""Of a warp; of the first partition, to which Triton adds those of the others."""
 BLACKWELL = 100  # the first compute capability with tensor memory, times ten
 _WITH_LENGTH = 0x04
 _FRAME_SIZE = (_WITH_LENGTH, 0x11)
@@ -136,13 +137,13 @@ def compile_kernel(
     names = list(signature)
     attributes = {(names.index(n),): [["tt.divisibility", m]] for n, m in multiples.items() if n in names}
     source = has["GluonASTSource"](kernel, dict(signature), constexprs={}, attrs=attributes)
-    options = {"num_warps": 4, "num_ctas": ctas, "enable_fp_fusion": fused}
+    options = {"num_warps": WARPS, "num_ctas": ctas, "enable_fp_fusion": fused}
     try:
         made = has["compile"](source, target=has["GPUTarget"]("cuda", capability, LANES), options=options)
     except Exception as error:
         raise exc.GluonRejected(_version(), f"{type(error).__name__}: {error}") from error
     metadata = made.metadata
-    warps = getattr(metadata, "num_warps", 4)
+    warps = getattr(metadata, "num_warps", WARPS)
     cubin: bytes = made.asm["cubin"]
     ptx: str = made.asm["ptx"]
     local, waits = local_bytes(cubin), added_waits(ptx, cubin)

@@ -22,7 +22,14 @@ from twill.codegen.print.gluon.instances import (
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout, definition
 from twill.codegen.print.gluon.pairs import of_both
 from twill.codegen.print.gluon.preface import docstring, helpers, imports
-from twill.codegen.print.gluon.ring_lines import buffer_name, layouts, map_layout, print_memory, ring_name
+from twill.codegen.print.gluon.ring_lines import (
+    buffer_name,
+    layouts,
+    map_layout,
+    part_of_cta,
+    print_memory,
+    ring_name,
+)
 from twill.codegen.print.gluon.role import Role, identifier, role_of
 from twill.codegen.print.gluon.scalars import BITS
 from twill.codegen.print.gluon.statements import print_block
@@ -38,12 +45,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class DescriptorParameter:
     """A tensor descriptor that the kernel takes: its name, of which map, in which blocks, and the name of its layout in
-    shared memory."""
+    shared memory. own: what one CTA copies of a block, which two have together."""
 
     name: str
     map: int
     block: tuple[int, ...]
     layout: str
+    own: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -88,7 +96,8 @@ def print_gluon(program: WarpProgram, specialization: Specialization, schedule: 
             name,
             number,
             block,
-            map_layout(program, number, len(block)),
+            map_layout(program, number),
+            part_of_cta(program, number, block),
         )
         for (number, block), name in sorted(known.items(), key=lambda item: program.maps[item[0][0]].argument)
     )

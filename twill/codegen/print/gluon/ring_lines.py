@@ -34,14 +34,26 @@ def shared_layout(program: WarpProgram, buffer: Buffer) -> tuple[str, str]:
     return name + suffix, hopper.shared_layout(buffer.swizzle, bits, len(buffer.shape), axis)
 
 
-def map_layout(program: WarpProgram, number: int, rank: int) -> str:
+def map_layout(program: WarpProgram, number: int) -> str:
     """The name of the layout of the tiles that a tensor map copies."""
+    return shared_layout(program, _copied(program, number))[0]
+
+
+def part_of_cta(program: WarpProgram, number: int, block: tuple[int, ...]) -> tuple[int, ...]:
+    """What one CTA copies of a block of a tensor map."""
+    if not program.pairs:
+        return block
+    divided = divided_axes(program)[_copied(program, number).id]
+    return tuple(extent // CTAS if axis == divided else extent for axis, extent in enumerate(block))
+
+
+def _copied(program: WarpProgram, number: int) -> Buffer:
+    """A buffer that a tensor map fills or empties."""
     moved = (
         s for group in program.groups for s in group.stmts if isinstance(s, TmaLoad | TmaStore) and s.map == number
     )
     stmt = next(moved)
-    ref = stmt.target if isinstance(stmt, TmaLoad) else stmt.source
-    return shared_layout(program, program.buffers[ref.buffer])[0]
+    return program.buffers[(stmt.target if isinstance(stmt, TmaLoad) else stmt.source).buffer]
 
 
 def layouts(program: WarpProgram, buffers: list[Buffer]) -> Iterator[tuple[str, str]]:

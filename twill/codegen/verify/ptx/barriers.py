@@ -16,7 +16,8 @@ LARGEST = (1 << 20) - 1  # count of an mbarrier
 class MBarrier:
     """PTX ISA, "mbarrier". count: expected arrivals of a phase. pending: that are missing in this one. bytes: that are
     missing. phase: completed ones. agent: among the clocks, for copies that land on it; epoch n + 1 of it is over with
-    phase n."""
+    phase n. foreign: the last phase, counted from 1, in which something asynchronous of another CTA arrived; 0: none.
+    seen: the last one that somebody has seen completed."""
 
     address: int
     count: int
@@ -27,6 +28,8 @@ class MBarrier:
     pending: int = 0
     bytes: int = 0
     phase: int = 0
+    foreign: int = 0
+    seen: int = 0
     arriving: Snapshot | None = None
     done: Snapshot | None = None
 
@@ -51,6 +54,10 @@ class MBarrier:
         self.arriving = Snapshot(known, clocks.visible[0] * 0).join(self.arriving)
         self.bytes -= size
         self._complete()
+
+    def arrives_from_afar(self) -> None:
+        """Something asynchronous that another CTA began is about to arrive."""
+        self.foreign = self.phase + 1
 
     def passed(self, parity: int) -> bool:
         """Whether the phase of that parity is over: the one before the current has it."""
@@ -131,6 +138,7 @@ class Barriers:
     clocks: Clocks
     named: list[CtaBarrier] = field(default_factory=lambda: [CtaBarrier() for _ in range(NAMED)])
     objects: dict[int, MBarrier] = field(default_factory=dict)
+    invalidated: list[MBarrier] = field(default_factory=list)
 
     def init(self, address: int, count: int, warp: int) -> None:
         """`mbarrier.init`. Stopped: alignment, a count out of range."""
@@ -145,8 +153,10 @@ class Barriers:
 
     def invalidate(self, address: int) -> None:
         """`mbarrier.inval`."""
-        if self.objects.pop(address, None) is None:
+        barrier = self.objects.pop(address, None)
+        if barrier is None:
             raise Stopped("mbarrier", f"address {address:#x} is no mbarrier")
+        self.invalidated.append(barrier)
 
     def at(self, address: int, warp: int) -> MBarrier:
         """The mbarrier there, used by a warp. Stopped: there is none that the warp can know of."""

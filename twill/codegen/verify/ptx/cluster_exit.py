@@ -2,6 +2,8 @@
 
 Shared and tensor memory and mbarriers of a CTA are gone with its last thread (PTX ISA, "Cluster of Cooperative Thread
 Arrays"). Its end must come behind every access and every arrival of another CTA: one of its warps has to know of it.
+Of an asynchronous arrival (of a commit, or of the bytes of a copy) nothing tells but the phase of its mbarrier: that
+one which began later has arrived says nothing of it.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from twill.codegen.verify.ptx.order import Snapshot
 from twill.codegen.verify.ptx.threads import Array, Cta, World
 from twill.ptx.arrays import some
 
-RULE = "exit"
+RULE, UNAWAITED = "exit", "exit-wait"
 
 
 def check_exits(world: World, findings: PtxFindings) -> None:
@@ -21,10 +23,19 @@ def check_exits(world: World, findings: PtxFindings) -> None:
     if len(world.ctas) < 2:
         return
     for cta in world.ctas:
-        said = _late(cta)
-        if said:
-            last = cta.gangs[0].code.function.instructions[-1].place
-            findings.add(RULE, f"CTA {cta.index[0]} may have ended when {said}", last)
+        last = cta.gangs[0].code.function.instructions[-1].place
+        for rule, said in ((RULE, _late(cta)), (UNAWAITED, _unawaited(cta))):
+            if said:
+                findings.add(rule, f"CTA {cta.index[0]} may have ended when {said}", last)
+
+
+def _unawaited(cta: Cta) -> str:
+    """What asynchronous of another CTA may still arrive at an mbarrier of this one; "" if nothing does."""
+    for barrier in (*cta.barriers.objects.values(), *cta.barriers.invalidated):
+        pending = any(one.foreign and one.barrier is barrier for one in cta.world.commits)
+        if pending or barrier.foreign > barrier.seen:
+            return f"a commit or a copy of another CTA arrives at its {barrier}, in a phase that nobody waits for"
+    return ""
 
 
 def _late(cta: Cta) -> str:

@@ -319,6 +319,7 @@ def _wait(operands: Operands, instruction: PtxInstruction, following: int) -> En
             result[lanes] = np.array([done[id(barrier), value] for _, value, barrier in wanted])[like]
             for warp, barrier in {(warp, id(b)): (warp, b) for warp, v, b in wanted if done[id(b), v]}.values():
                 world.clocks.acquire(warp, barrier.done)
+                barrier.seen = barrier.phase
             put(g, result)
             g.go(strand, following)
             return

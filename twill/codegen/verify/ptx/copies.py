@@ -27,13 +27,14 @@ _REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 @dataclass
 class Load:
     """A copy into shared memory that completes on an mbarrier. write: puts the bytes there. through: address of
-    the tensor map, if it is one that the kernel makes."""
+    the tensor map, if it is one that the kernel makes. foreign: the mbarrier is of another CTA than who began it."""
 
     barrier: MBarrier
     size: int
     write: Callable[[], None]
     place: InstructionPlace
     through: int = 0
+    foreign: bool = False
 
 
 @dataclass
@@ -69,6 +70,8 @@ class Copies:
         """A load is over."""
         self.loads.remove(load)
         load.write()
+        if load.foreign:
+            load.barrier.arrives_from_afar()
         load.barrier.land(load.size, world.clocks)
         world.progress += 1
 
@@ -276,7 +279,7 @@ def begin_load(
     for other in cta.barriers.objects:
         if address - 8 < other < address + extent:
             raise Stopped("mbarrier", f"a copy to the mbarrier at {other:#x}")
-    cta.copies.loads.append(Load(barrier, size, write, place, through))
+    cta.copies.loads.append(Load(barrier, size, write, place, through, told is not g.cta))
 
 
 def _tensor_store(operands: Operands, instruction: PtxInstruction, reduction: str) -> Step:

@@ -25,6 +25,7 @@ RULES: dict[str, str] = {
     "barrier": "a named barrier whose participants contradict one another",
     "registers": "setmaxnreg in the wrong direction, out of range, or beyond the register file",
     "exit": "a CTA of a cluster that may have ended when another uses its memory or arrives at its mbarriers",
+    "exit-wait": "a commit or a copy of another CTA that arrives at an mbarrier in a phase that nobody waits for",
     "cluster-launch": "a request to cancel a cluster, or its answer, that the ISA leaves undefined",
     "deadlock": "threads that wait for each other for ever",
     "endless": "more is executed than a launch of this size should need",

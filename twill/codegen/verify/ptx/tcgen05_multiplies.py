@@ -45,17 +45,20 @@ class TensorProduct:
 
 @dataclass
 class PendingCommit:
-    """An arrival at an mbarrier when all multiplies of a warp up to an epoch are over."""
+    """An arrival at an mbarrier when all multiplies of a warp up to an epoch are over. foreign: of another CTA."""
 
     multiplies: WarpMultiplies
     epoch: int
     barrier: MBarrier
     snapshot: Snapshot
     place: InstructionPlace
+    foreign: bool
 
     def land(self, world: World) -> None:
         """It happens."""
         self.multiplies.finish(self.epoch)
+        if self.foreign:
+            self.barrier.arrives_from_afar()
         self.barrier.arrive(1, self.snapshot)
         world.commits.remove(self)
         world.progress += 1
@@ -294,7 +297,7 @@ def _commit(operands: Operands, instruction: PtxInstruction) -> Step:
             clocks.known[mine.agent, mine.agent] += 1
             for one in ctas:
                 barrier = one.barriers.at(int(offsets[0]), warp)
-                world.commits.append(PendingCommit(mine, epoch, barrier, snapshot, place))
+                world.commits.append(PendingCommit(mine, epoch, barrier, snapshot, place, one is not g.cta))
 
     return step
 
