@@ -74,6 +74,17 @@ def test_what_is_there_before_its_run_ends_stays_in_its_warp_group() -> None:
     assert [(v.id, v.spill) for v in found.graph.values if v.storage is None] == [(1, NEVER), (2, 4)]
 
 
+def test_a_load_of_variable_latency_is_in_no_run_of_conversions() -> None:
+    """It has a warp group of its own, and what is computed of it at the same line is in another one."""
+    given = summed()
+    loaded = given.instructions[1].model_copy(update={"variable_latency": True})
+    ops = (given.instructions[0], loaded, *given.instructions[2:])
+    found = joined(given.model_copy(update={"instructions": ops}), 2)
+    assert found is not None
+    assert found.run == (0, 1, 2, 3, 3, 4, 4, 5)
+    assert [i.id for i in found.graph.instructions if i.variable_latency] == [1]
+
+
 def test_the_registers_that_a_run_works_in_are_taken() -> None:
     """What is left of a tile of A is read by its conversions alone."""
     whole = in_row_blocks("tf32x3")

@@ -81,9 +81,9 @@ def _is_handed_on(graph: CostedGraph, value: CostedValue) -> bool:
 
 def _conversions(graph: CostedGraph, products: set[int]) -> list[list[int]]:
     """What threads make for those products of one loaded tile: synchronous instructions that values connect, of one
-    statement, none behind a product."""
+    statement, none behind a product, and none of variable latency, which has a warp group of its own."""
     behind = _behind(graph, products)
-    free = [i.id for i in graph.instructions if not i.asynchronous and i.id not in behind]
+    free = [i.id for i in graph.instructions if not (i.asynchronous or i.variable_latency or i.id in behind)]
     root = {v: v for v in free}
     for e in graph.edges:
         same = e.src in root and e.dst in root and not e.distance and e.kind == "value"

@@ -80,6 +80,16 @@ def nested(x, y, batch, stride, n, B: tl.constexpr, IN_PLACE: tl.constexpr):
     last = tl.load(at + (n - 1) * 24 + d, mask=(d < 24) & (n > 0), other=0.0)
     tile = tl.load(x + o[:, None] * batch + d[None, :] * stride, mask=inside, other=0.0)
     tl.store(y + o[:, None] * batch + d[None, :] * stride, tile + last[None, :], mask=inside)
+
+
+@triton.jit
+def shares(x, y, stride, n, B: tl.constexpr, HEADS: tl.constexpr):
+    head, part = tl.program_id(2) % HEADS, tl.program_id(2) // HEADS
+    o = tl.arange(0, B)
+    total = tl.zeros([B], tl.float32)
+    for start in range(part * B, n, tl.num_programs(2) // HEADS * B):
+        total += tl.load(x + (start + o) * HEADS + head, mask=start + o < n, other=0.0)
+    tl.store(y + tl.program_id(2) * B + o, total)
 """
 
 
@@ -167,6 +177,14 @@ def test_a_loop_that_every_size_runs_is_checked_with_whole_tiles_and_ragged_ones
     accesses = {op.id for op in tile.ops() if op.access}
     assert {goal for one in met for goal in one} >= {("touched", op, how) for op in accesses for how in ("all", "some")}
     assert all(one.scalars["n"] for one in made)
+
+
+def test_a_grid_whose_programs_are_dealt_to_heads_has_one_for_each(file: Path) -> None:
+    """With fewer, the loop's step would be 0."""
+    tile = program(file, "shares", "HEADS=4")
+    assert derived_problem(tile).grid == ("1", "1", "4")
+    made = launches(lower(tile, scheduled(tile), H100))
+    assert max(one.scalars["n"] for one in made) > 64 and {one.grid for one in made} == {(1, 1, 4)}
 
 
 def table(units: Mapping[str, str], elements: str, grid: str = "3") -> ProblemTable:

@@ -9,7 +9,6 @@ from dataclasses import replace
 from twill.codegen.verify.abstract.extent import ScalarInstance, scouts
 from twill.kernel.problem import Case, ProblemTable
 from twill.manifest.evaluate import names
-from twill.manifest.tile_loop import TileLoop
 from twill.tile.affine import Polynomial
 from twill.tile.interpret.sequential import descriptor_scalars
 from twill.tile.program import Argument, Loop, TileProgram
@@ -25,7 +24,7 @@ def derived_problem(program: TileProgram) -> ProblemTable:
 
     Strides in memory are no sizes: they are so large that what program instances access does not overlap. Axis
     0 of the grid has three program instances, the others one. Shapes of descriptors follow from what is accessed, see
-    `shapes`.
+    `shapes`, and a grid whose number of programs is divided from what it is divided by.
     """
     distances = strides(program)
     rows = _whole_rows(program)
@@ -43,14 +42,32 @@ def derived_problem(program: TileProgram) -> ProblemTable:
         if ":" not in argument.type.element and argument.name not in sizes and "." not in argument.name
     }
     units = {name: str(unit) for name, unit in sizes.items()}
-    return ProblemTable(units, {}, scalars, (), (), _grid(program.tiles), {}, program.file)
+    return ProblemTable(units, {}, scalars, (), (), _grid(program), {}, program.file)
 
 
-def _grid(tiles: TileLoop | None) -> tuple[str, ...]:
-    """Three programs along axis 0; where they stride over tiles, as many as it takes to reach them all."""
-    if tiles is None or not isinstance(tiles.stride, int | str):
+def _grid(program: TileProgram) -> tuple[str, ...]:
+    """Three programs along axis 0. Where they stride over tiles, as many as it takes to reach them all; where their
+    number is divided (`tl.num_programs(2) // HEADS`), so many that a share is one."""
+    tiles, shares = program.tiles, _shares(program)
+    if tiles is not None and isinstance(tiles.stride, int | str):
+        return (*["1"] * tiles.axis, str(tiles.stride))
+    if not shares:
         return ("3",)
-    return (*["1"] * tiles.axis, str(tiles.stride))
+    return tuple(str(shares.get(axis, 1)) for axis in range(max(shares) + 1))
+
+
+def _shares(program: TileProgram) -> dict[int, int]:
+    """Axes of the grid whose number of programs is divided by constants, each with the least that all of them divide."""
+    made = {result: op for op in program.ops() for result in op.results}
+    found: dict[int, int] = {}
+    for op in program.ops():
+        number, divisor = (made.get(operand) for operand in op.operands) if op.kind == "div" else (None, None)
+        if number is None or divisor is None or number.kind != "num_programs" or divisor.kind != "constant":
+            continue
+        axis, by = number.attribute("axis"), divisor.attribute("value")
+        if isinstance(axis, int) and isinstance(by, int) and by > 0:
+            found[axis] = math.lcm(found.get(axis, 1), by)
+    return found
 
 
 def of_all_tiles(program: TileProgram, problem: ProblemTable) -> tuple[str, ...]:
