@@ -12,9 +12,9 @@ from twill.smt.assignment import Assignment, repeated
 from twill.smt.problem import Problem
 from twill.zlp.effort import unending
 from twill.zlp.grouping import proposals
-from twill.zlp.heuristic import heuristic_schedule
+from twill.zlp.heuristic import HeuristicSchedule, heuristic_schedule
 from twill.zlp.memory_use import MemoryUse
-from twill.zlp.sequential import sequential_schedule
+from twill.zlp.sequential import in_orders, rank_of, sequential_schedule
 from twill.zlp.slots import slots_of
 from twill.zlp.ties import renamed, tied
 
@@ -62,16 +62,25 @@ def heuristic_start(
 def patient_start(problem: Problem, lower: int, over: Callable[[], bool]) -> Assignment | None:
     """What the heuristic finds if it takes its time, in the warp groups that are given; if nothing, one iteration at a
     time in an order that keeps few registers alive. over: whether that time has ended."""
-    graph, machine, slots = problem.graph, problem.machine, slots_of(problem.machine)
+    graph, machine = problem.graph, problem.machine
     together = tied(graph, problem.fixed)
-    found = heuristic_schedule(together, machine, lower, over=over)
-    if found is None:
-        choices = proposals(together, machine, lower, unending)
-        found = sequential_schedule(together, machine, choices, thrifty=True)
+    found = _kept(problem, heuristic_schedule(together, machine, lower, over=over))
+    if found is not None:
+        return found
+    choices = proposals(together, machine, lower, unending, problem.fixed)
+    in_turn = [one for groups in choices for one in in_orders(graph, machine, groups, thrifty=True)]
+    ranked = sorted(in_turn, key=lambda one: rank_of(graph, one))  # the best may take registers that other loops have
+    return next((kept for one in ranked if (kept := _kept(problem, one)) is not None), None)
+
+
+def _kept(problem: Problem, found: HeuristicSchedule | None) -> Assignment | None:
+    """The schedule with its slots renamed, if it then keeps what other loops have fixed."""
+    slots = slots_of(problem.machine)
     groups = None if found is None else renamed(found.group, slots, problem.fixed)
     if found is None or groups is None:
         return None
-    return Assignment(graph, machine, slots, found.ii, found.start, groups)
+    made = Assignment(problem.graph, problem.machine, slots, found.ii, found.start, groups)
+    return made if problem.keeps_fixed(made) else None
 
 
 def repeated_start(problem: Problem, solve: Callable[[CostedGraph], Assignment | None]) -> Assignment | None:

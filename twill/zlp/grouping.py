@@ -6,8 +6,8 @@ side in compute groups. A few variants are proposed; the heuristic tries them in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
@@ -20,13 +20,21 @@ MOVES = 12  # steps of relief from one choice of warp groups
 RELIEVED = 3  # choices that are relieved
 
 
-def proposals(graph: CostedGraph, machine: Machine, least: int, over: Callable[[], bool] = unending) -> list[Groups]:
+def proposals(
+    graph: CostedGraph,
+    machine: Machine,
+    least: int,
+    over: Callable[[], bool] = unending,
+    fixed: Mapping[int, int] | None = None,
+) -> list[Groups]:
     """Different warp groups, most promising first. least: a lower bound on I, at which loads are to fit if they can.
-    over: whether the time has ended, which leaves out what takes long to think of."""
-    grouper = _Grouper(graph, slots_of(machine))
+    over: whether the time has ended, which leaves out what takes long to think of. fixed: slots of instructions, which
+    the first of these keep (others may need their slots renamed, `twill.zlp.ties`)."""
+    grouper = _Grouper(graph, slots_of(machine), fixed or {})
     blocks = max([1, *(i.block + 1 for i in graph.instructions)])
     widths = sorted(range(1, len(grouper.slots) + 1), key=lambda w: (w != blocks, w))
-    bases = [grouper.assign(width, light, least) for light in (True, False) for width in widths]
+    bases = [grouper.around_fixed(spread, least) for spread in (False, True)] if fixed else []
+    bases += [grouper.assign(width, light, least) for light in (True, False) for width in widths]
     found = list(dict.fromkeys(groups for groups in bases if groups is not None))
     for base in found[:RELIEVED]:
         found += grouper.relieved(base, least, over)
@@ -50,6 +58,7 @@ def group_load(graph: CostedGraph, groups: Sequence[int]) -> dict[int, int]:
 class _Grouper:
     graph: CostedGraph
     slots: tuple[Slot, ...]
+    fixed: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.items = together(self.graph)
@@ -77,6 +86,38 @@ class _Grouper:
             load[slot] += item.hold
             for member in item.members:
                 chosen[member.id] = slot
+        return tuple(chosen[i.id] for i in self.graph.instructions)
+
+    def around_fixed(self, spread: bool, ii: int) -> Groups | None:
+        """What is fixed in its slot, loads where `assign` puts them, and of the rest each item in a slot that something
+        is fixed in: that of its row block, or of what it is connected with, or (spread) the one with the least load.
+        None if no slot is free for a load, or two slots are fixed for one item."""
+        given = [{self.fixed[m.id] for m in item.members if m.id in self.fixed} for item in self.items]
+        taken = {slot for slots in given for slot in slots}
+        chosen: dict[int, int] = {}
+        load = [0] * len(self.slots)
+        if any(len(slots) > 1 for slots in given):
+            return None
+        order = sorted(range(len(self.items)), key=lambda k: (not given[k], not self.items[k].variable, k))
+        for k in order:
+            item = self.items[k]
+            able = [s.id for s in self.slots if s.context.name in item.contexts]
+            home = {chosen[i.id] for i in self.graph.instructions if i.id in chosen and i.block == self._block(k) >= 0}
+            near = [s for s in able if s in taken and s in (home or self._neighbours(item, chosen))]
+            if given[k]:
+                slot = min(given[k])
+            elif item.variable:
+                able = [s for s in able if s not in taken]
+                if not able:
+                    return None
+                slot = self._choose(k, able, len(able), True, load, ii, chosen)
+            else:
+                choice = (not spread and near) or [s for s in able if s in taken]
+                if not choice:
+                    return None
+                slot = min(choice, key=lambda s: (load[s], s))
+            load[slot] += item.hold
+            chosen |= dict.fromkeys((member.id for member in item.members), slot)
         return tuple(chosen[i.id] for i in self.graph.instructions)
 
     def _choose(

@@ -32,11 +32,17 @@ def sequential_schedule(
     best: tuple[tuple[int, int, int], HeuristicSchedule] | None = None
     for groups in choices:
         for found in in_orders(graph, machine, groups, thrifty):
-            crossing = sum(e.crossing for e in graph.edges if e.kind == "value" and groups[e.src] != groups[e.dst])
-            rank = (found.ii, crossing, sum(found.budgets))
+            rank = rank_of(graph, found)
             if best is None or rank < best[0]:
                 best = rank, found
     return best[1] if best is not None else None
+
+
+def rank_of(graph: CostedGraph, found: HeuristicSchedule) -> tuple[int, int, int]:
+    """I, crossing and registers of a schedule: what such schedules are compared by."""
+    groups = found.group
+    crossing = sum(e.crossing for e in graph.edges if e.kind == "value" and groups[e.src] != groups[e.dst])
+    return found.ii, crossing, sum(found.budgets)
 
 
 def in_orders(
