@@ -54,7 +54,7 @@ Phase = tuple[str, int, int, int]  # "full" or "empty", ring, slot, number; or "
 @dataclass(frozen=True)
 class Access:
     """One thread's access. over: what a clock has to show, and how much of it, to come after. began: what the thread
-    knew. mapping: how the threads of its group share the area, if they do."""
+    knew. mapping: how the threads of its group share the area, if they do. moment: the statement's turn in the run."""
 
     name: tuple[Any, ...]
     thread: Thread
@@ -64,6 +64,7 @@ class Access:
     over: tuple[Any, int]
     began: Clock
     mapping: Any
+    moment: int
 
 
 Order = tuple[frozenset[Any], bool]
@@ -290,6 +291,7 @@ class History:
     # ------------------------------------------------------------ accesses
     def access(self, step: Step, threads: list[Thread], proxy: str, over: tuple[Any, int] | None) -> None:
         """Threads access what a statement names. over: how others know that it is over (None: by their clocks)."""
+        self.counts["moment"] = self.counts.get("moment", 0) + 1
         for thread in threads:
             clock = dict(self.clocks[thread])
             for buffer, slot, area, name in step.areas:
@@ -305,7 +307,9 @@ class History:
         self.counts[key] = self.counts.get(key, 0) + 1
         name = (thread, self.counts[key], proxy, write, area)
         mapping = self.mapping(step) if proxy == "generic" else None
-        self.places.setdefault(place, []).append(Access(name, thread, area, proxy, write, over, began, mapping))
+        self.places.setdefault(place, []).append(
+            Access(name, thread, area, proxy, write, over, began, mapping, self.counts["moment"])
+        )
 
     def mapping(self, step: Step) -> Any:
         """How a group's threads share the tile of a LoadShared or StoreShared; None if several hold an element."""
@@ -363,10 +367,11 @@ def join(clock: Clock, other: Clock) -> None:
 
 
 def collide(one: Access, other: Access) -> bool:
-    """Whether the order of two accesses of one place, one of them a write, matters."""
-    if one.proxy == other.proxy == "generic" and (
-        one.thread == other.thread or (one.mapping is not None and one.mapping == other.mapping)
-    ):
+    """Whether the order of two accesses of one place, one of them a write, matters. Threads of a group that have the
+    same element of a fragment have the same number: it does not matter which of them one statement writes last."""
+    alike = one.mapping is not None and one.mapping == other.mapping
+    once = one.moment == other.moment and one.thread[0] == other.thread[0]
+    if one.proxy == other.proxy == "generic" and (one.thread == other.thread or alike or once):
         return False
     a, b = one.area, other.area
     return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]

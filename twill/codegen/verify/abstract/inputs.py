@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
 from twill.codegen.verify.abstract.counters import with_counters
-from twill.codegen.verify.abstract.coverage import choose
+from twill.codegen.verify.abstract.coverage import SizeCandidate, choose
 from twill.codegen.verify.abstract.data import (
     Data,
     finite_in_products,
@@ -35,6 +35,7 @@ from twill.codegen.verify.abstract.reached import (
 )
 from twill.codegen.verify.abstract.representatives import with_representatives
 from twill.codegen.verify.abstract.table_shapes import refuse_wrong_shapes
+from twill.codegen.verify.abstract.unstored import until_stored
 from twill.codegen.verify.abstract.wanted import Wanted, wanted
 from twill.codegen.warp.program import WarpProgram
 from twill.exc import MalformedSidecar, TwillError, UnknownProblem
@@ -125,14 +126,25 @@ def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> It
     if table is not None:
         free = strides(tile) & table.units.keys()
         table = None if free else replace(table, grid=of_all_tiles(tile, table))
-    made = [*_launches(tile, table, goal)] if table else []
+    made = [*_launches(tile, *_chosen(tile, table, goal))] if table else []
     if made and not any(leaves_tensors(tile, one) for one in made):
         yield from made
         return
     if table is not None:
         refuse_wrong_shapes(tile, table, partial(_tensors, tile))
-    for one in _launches(tile, derived_problem(tile), goal):
-        yield replace(holding(tile, one), derived=True)
+    known, chosen = _chosen(tile, derived_problem(tile), goal)
+    made = [replace(holding(tile, one), derived=True) for one in _launches(tile, known, chosen)]
+    yield from made
+    if not looked_into(tile) or depends_on_order(tile):
+        return
+
+    def drawn(number: int) -> CheckedLaunch:
+        sizes = chosen[number % len(chosen)].sizes
+        return replace(
+            holding(tile, launch(tile, known.case(sizes), seed=len(made) + 3 + DRAWN + number)), derived=True
+        )
+
+    yield from until_stored(tile, made, drawn)
 
 
 def refuse_unknown_numbers(program: TileProgram, table: ProblemTable | None) -> None:
@@ -198,7 +210,8 @@ def leaves_tensors(program: TileProgram, made: CheckedLaunch) -> bool:
     return False
 
 
-def _launches(tile: TileProgram, problem: ProblemTable, goal: Wanted) -> Iterator[CheckedLaunch]:
+def _chosen(tile: TileProgram, problem: ProblemTable, goal: Wanted) -> tuple[ProblemTable, list[SizeCandidate]]:
+    """The problem as launches are made of it, and the sizes. Raises UnknownProblem."""
     known = of_parts(tile, of_instances(tile, problem))
     if not goal.thorough:
         known = with_representatives(tile, known, goal.instances * goal.ctas)
@@ -208,6 +221,10 @@ def _launches(tile: TileProgram, problem: ProblemTable, goal: Wanted) -> Iterato
             f"no sizes were found at which `{tile.kernel}` does anything", file=tile.file,
             hint="a table [specialization.problem] in its sidecar (docs/problem-sizes.md)",
         )  # fmt: skip
+    return known, chosen
+
+
+def _launches(tile: TileProgram, known: ProblemTable, chosen: Sequence[SizeCandidate]) -> Iterator[CheckedLaunch]:
     made = [launch(tile, known.case(candidate.sizes), seed=number, scale=LARGE if number % 2 else 1)
             for number, candidate in enumerate(chosen)]  # fmt: skip
     yield from made

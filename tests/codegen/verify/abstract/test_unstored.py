@@ -1,0 +1,53 @@
+"""Promises of `twill.codegen.verify.abstract.unstored`: kernels that look bounds up are checked where they store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.kernels import H100
+from tests.lowered import scheduled
+from twill.codegen.emission import extract
+from twill.codegen.lowering import lower
+from twill.codegen.verify.abstract.inputs import launches
+from twill.codegen.verify.abstract.unstored import changed
+from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.warp.program import StoreGlobal, WarpProgram
+from twill.exc import UnknownProblem
+
+KERNEL = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def rows(x, y, begins, ends, B: tl.constexpr, LESS: tl.constexpr):
+    begin, end = tl.load(begins + tl.program_id(0)), tl.load(ends + tl.program_id(0)) - LESS
+    o = begin + tl.arange(0, B)
+    tl.store(y + o, tl.load(x + o, mask=o < end, other=0.0), mask=o < end)
+"""
+
+
+def program(folder: Path, less: int) -> WarpProgram:
+    """Rows that begin and end at numbers from 0 to 2, the latter less a number."""
+    (folder / "k.py").write_text(KERNEL, encoding="utf-8")
+    sig = ("x=*fp32:16", "y=*fp32:16", "begins=*i32:16", "ends=*i32:16")
+    tile = extract(f"{folder / 'k.py'}::rows", sig=sig, const=("B=64", f"LESS={less}")).program
+    return lower(tile, scheduled(tile), H100)
+
+
+@pytest.mark.parametrize("less", [0, 1])
+def test_some_launch_stores_however_few_of_the_numbers_let_it(tmp_path: Path, less: int) -> None:
+    right = program(tmp_path, less)
+    assert any("y" in changed(right.program, one) for one in launches(right))
+    assert not verify(right)
+    (group,) = right.groups
+    kept = tuple(stmt for stmt in group.body if not isinstance(stmt, StoreGlobal))
+    assert len(kept) < len(group.body)
+    assert verify(replace(right, groups=(replace(group, body=kept),)))
+
+
+def test_a_kernel_that_no_numbers_let_store_is_refused_with_what_says_them(tmp_path: Path) -> None:
+    with pytest.raises(UnknownProblem, match="no numbers were found for what `rows` looks up"):
+        launches(program(tmp_path, 3))

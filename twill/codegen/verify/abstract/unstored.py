@@ -1,0 +1,54 @@
+"""Launches more for kernels that look numbers up, until every tensor that they store into has been stored into.
+
+Where a tile begins and ends may be looked up (rows of an expert): of numbers that are drawn at random, or of the first
+instance alone, all may lie outside of the bounds, and a store that is missing in the code is then missed by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from twill.exc import UnknownProblem
+from twill.tile.interpret.arrays import np
+from twill.tile.interpret.conflicts import conflicts
+from twill.tile.interpret.sequential import run
+from twill.tile.program import TileProgram
+
+if TYPE_CHECKING:
+    from twill.codegen.verify.abstract.inputs import CheckedLaunch
+
+TRIES = 24
+
+
+def until_stored(
+    tile: TileProgram, made: Sequence[CheckedLaunch], drawn: Callable[[int], CheckedLaunch]
+) -> Iterator[CheckedLaunch]:
+    """Of the launches `drawn(0)`, `drawn(1)` ... those that store into a tensor which no launch before stores into.
+    Raises UnknownProblem where nothing at all is stored in any."""
+    written = tile.original or tile
+    stores = {op.access.base for op in written.ops() if op.access is not None and op.kind != "tile_load"}
+    stored = frozenset[str]().union(*(changed(written, one) for one in made))
+    for number in range(TRIES):
+        if stores <= stored:
+            return
+        one = drawn(number)
+        more = changed(written, one) - stored
+        if more & stores:
+            stored |= more
+            yield one
+    if stores and not stored & stores:
+        raise UnknownProblem(
+            f"no numbers were found for what `{tile.kernel}` looks up with which it stores anything", file=tile.file,
+            hint="their `tables` in [specialization.problem] of its sidecar (docs/problem-sizes.md)",
+        )  # fmt: skip
+
+
+def changed(tile: TileProgram, made: CheckedLaunch) -> frozenset[str]:
+    """The tensors that a launch changes; where instances meet, that its first instance changes, which is the only one
+    that is compared."""
+    copies = {name: array.copy() for name, array in made.arrays.items()}
+    meet = conflicts(tile, made.grid, made.arrays, made.scalars).between
+    with np.errstate(all="ignore"):
+        run(tile, (1,) if meet else made.grid, copies, made.scalars)
+    return frozenset(name for name, array in copies.items() if array.tobytes() != made.arrays[name].tobytes())
