@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
+from twill.codegen.verify.abstract.along_axes import along_axes
 from twill.codegen.verify.abstract.counters import with_counters
 from twill.codegen.verify.abstract.coverage import SizeCandidate, choose
 from twill.codegen.verify.abstract.data import (
@@ -135,7 +136,13 @@ def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> It
     known, chosen = _chosen(tile, derived_problem(tile), goal)
     made = [replace(holding(tile, one), derived=True) for one in _launches(tile, known, chosen)]
     yield from made
-    if not looked_into(tile) or depends_on_order(tile):
+    if depends_on_order(tile):
+        return
+    if goal.cluster is None:
+        cases = along_axes(tile, known, [candidate.sizes for candidate in chosen])
+        more = (launch(tile, case, seed=len(made) + 3 + DRAWN + number) for number, case in enumerate(cases))
+        yield from (replace(holding(tile, one), derived=True) for one in more)
+    if not looked_into(tile):
         return
 
     def drawn(number: int) -> CheckedLaunch:
