@@ -20,7 +20,7 @@ from twill.runtime.tensor import ELEMENT_BYTES, TensorView
 MAX_RANK = 5
 ALIGNMENT = 16  # bytes: of the address, of every stride but the innermost, of the box's inner row
 MAX_BOX = 256  # elements of a box along one dimension
-MAX_SIZE = 1 << 32  # elements of the tensor along one dimension
+MAX_SIZE = 1 << 31  # elements along one dimension: the driver takes twice as many, but coordinates are signed
 MAX_STRIDE = 1 << 40  # bytes
 ENCODED = 128  # bytes of an encoded map
 

@@ -223,15 +223,24 @@ class Transfers:
         constant = self.scalars.polynomial(access.constant, at, wide=True)
         axes = []
         for axis, span in zip(access.axes, spans, strict=True):
+            wide = self._is_wide(axis)
             stride = self.scalars.polynomial(axis.stride, at, wide=True)
-            offset = add(self.scalars.polynomial(axis.offset, at), Number(span.first))
+            first = Number(span.first, "i64" if wide else "i32")
+            offset = add(self.scalars.polynomial(axis.offset, at, wide=wide), first)
             if span.extent == 1 and axis.lower is None and axis.upper is None:
-                wide = self.scalars.polynomial(axis.offset, at, wide=True)
-                constant = add(constant, multiply(stride, add(wide, Number(span.first, "i64"))))
+                place = self.scalars.polynomial(axis.offset, at, wide=True)
+                constant = add(constant, multiply(stride, add(place, Number(span.first, "i64"))))
                 continue
-            bounds = [None if p is None else self.scalars.polynomial(p, at) for p in (axis.lower, axis.upper)]
+            limits = (axis.lower, axis.upper)
+            bounds = [None if p is None else self.scalars.polynomial(p, at, wide=wide) for p in limits]
             axes.append(WindowAxis(span.extent, stride, offset, bounds[0], bounds[1]))
         return Window(access.base, access.element, tuple(axes), constant, access.pad)
+
+    def _is_wide(self, axis: Axis) -> bool:
+        """Whether an index along an axis is computed in 64 bits: it may be one of more than 2^31 elements."""
+        numbers = (p for p in (axis.offset, axis.lower, axis.upper) if p is not None)
+        symbols = {symbol for number in numbers for symbol in number.symbols()}
+        return any(self.tiles.wired.program.type_of(symbol).element == "i64" for symbol in symbols)
 
     def neighbours(self, window: Window) -> bool:
         """Whether two elements that lie side by side can be moved in one access: rows begin at even ones."""

@@ -61,5 +61,19 @@ def old_values(tensor: Array, elements: Elements, value: Array, combine: str, el
     return old
 
 
+def in_turn(tensor: Array, elements: Elements, value: Array, element: str, order: Array) -> None:
+    """Adds a tile to a flat tensor as hardware does: one element after the other, each sum rounded. order: of those
+    that are touched, a permutation. Errors: OutsideOfTensor."""
+    address, inside = np.broadcast_arrays(*elements)
+    at, chosen = address[inside][order], np.broadcast_to(value, address.shape)[inside][order]
+    by_address = np.argsort(at, kind="stable")
+    begins = np.searchsorted(at[by_address], at[by_address])
+    turn = np.empty(at.size, np.int64)
+    turn[by_address] = np.arange(at.size) - begins  # how often its address came before
+    for number in range(int(turn.max(initial=-1)) + 1):
+        now = turn == number
+        scatter(tensor, (at[now], np.ones(int(now.sum()), bool)), chosen[now], "add", element)
+
+
 def _bits(number: Any) -> bytes:
     return np.asarray(number).tobytes()

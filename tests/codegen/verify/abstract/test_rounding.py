@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,9 @@ from twill.codegen.verify.abstract_machine import verify
 from twill.kernel.specialization import problem_of
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
+from twill.tile.interpret.arithmetic import rounded
+from twill.tile.interpret.atomics import in_turn
+from twill.tile.interpret.sequential import run
 from twill.tile.rewrite import precision as rewriting
 from twill.tile.rewrite.precision import PARTS, split_mmas
 
@@ -77,3 +82,37 @@ def test_sums_that_are_rounded_to_f16_in_every_iteration_may_end_on_either_side(
     schedule = solve(kernel.graph, machine(), SolveOptions(strategy="heuristic"))
     program = lower(kernel.program, schedule, machine())
     assert verify(program, problem_of(kernel.specialization)) == ()
+
+
+ADDS = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def adds(x, y, B: tl.constexpr):
+    o = tl.arange(0, B)
+    tl.atomic_add(y + o % 4, tl.load(x + o).to(y.dtype.element_ty))
+"""
+
+
+@pytest.mark.parametrize(("kind", "element"), [("fp16", "f16"), ("bf16", "bf16"), ("fp32", "f32")])
+def test_hundreds_of_sums_at_one_address_may_be_made_in_any_order_and_each_is_made(
+    tmp_path: Path, kind: str, element: str
+) -> None:
+    (tmp_path / "k.py").write_text(ADDS, encoding="utf-8")
+    tile = extract(f"{tmp_path / 'k.py'}::adds", sig=("x=*fp32:16", f"y=*{kind}:16"), const=("B=1024",)).program
+    rng = np.random.default_rng(0)
+    given = {"x": rng.standard_normal(1024).astype(np.float32), "y": np.ones(4, np.float32)}
+    expected, shaken = ({name: array.copy() for name, array in given.items()} for _ in range(2))
+    run(tile, (1,), expected, {})
+    run_shaken(tile, (1,), shaken, {}, frozenset())
+    where, inside = np.arange(1024) % 4, np.ones(1024, bool)
+    added = rounded(given["x"], element)
+    for _ in range(20):
+        ours = given["y"].copy()
+        in_turn(ours, (where, inside), added, element, rng.permutation(1024))
+        assert not difference(ours, expected["y"], shaken["y"], element)
+    largest = int(np.argmax(np.abs(added)))
+    in_turn(left := given["y"].copy(), (where, inside), np.where(np.arange(1024) == largest, 0, added), element,
+            rng.permutation(1024))  # fmt: skip
+    assert difference(left, expected["y"], shaken["y"], element)

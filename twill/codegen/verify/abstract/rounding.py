@@ -18,7 +18,8 @@ With e the unit of the type (2^-23 for f32), uniformly distributed in both direc
     an MMA with an accumulator of f16            a unit of f16: its rounding in full
     a narrow float that an MMA reads             that of 2^-u x, times 2^u, for u in [0, 1): its rounding in full
 
-Program instances run in the opposite order, for what they add up in memory.
+Program instances run in the opposite order, for what they add up in memory; what one of them adds to one address is
+added in other orders (`ORDERS`), each sum rounded to the type.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from typing import Any
 from twill.tile.interpret import block_scales
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
+from twill.tile.interpret.atomics import in_turn
+from twill.tile.interpret.elements import Elements, scatter, seen_as
 from twill.tile.interpret.sequential import Instance, Order, one_each, visits
 from twill.tile.interpret.together import Alone, run_together
 from twill.tile.interpret.widen import NARROW
@@ -46,6 +49,7 @@ OF_PARTS = {"tf32": (8, 1), "bf16x3": (8, 1), "bf16x6": (8, 2), "tf32x3": (11, 1
 """MMAs of f32 operands that are made of MMAs of their parts: (bits of a part, up to which order i + j MMAs
 of part i of A and part j of B are added up). One of tf32 may be made as bf16x3 is, which is nearer to it."""
 BITS = 24  # of a float32, which its parts hold together
+ORDERS = 8  # in which a tile is added to addresses of several of its elements; the farthest counts
 SURE = 4.0  # so many times what a chunk was shaken, an element may be off for this; `results.WIDE` is twice that
 SAME = frozenset({"tile_load", "load", "descriptor_load", "constant", "splat", "broadcast", "expand_dims", "reshape",
                   "transpose", "slice", "join", "rearrange", "gather", "update", "select", "max", "min", "clamp", "neg",
@@ -143,6 +147,23 @@ class Shaken(Instance):
             attributes = {**attributes, "precision": self.in_parts[op.line]}
         size = error(op.kind, operands, value, attributes)
         return value if size is None else self.moved(value, UNITS[kind.element] * size, kind.element)
+
+    def write(self, op: Op, tensor: str, element: str, elements: Elements, value: Array, combine: str) -> None:
+        """As it is; where several elements are added to one address, each sum rounded, in that of a few orders which
+        ends the farthest from one sum of all."""
+        held = seen_as(self.tensors[tensor], element)
+        address, inside = np.broadcast_arrays(*elements)
+        count = int(np.count_nonzero(inside))
+        if combine != "add" or held.dtype.kind != "f" or np.unique(address[inside]).size == count:
+            super().write(op, tensor, element, elements, value, combine)
+            return
+        self.turns.changed()
+        plain, first = held.copy(), held.copy()
+        scatter(plain, (address, inside), value, combine, element)
+        for number in range(ORDERS):
+            in_turn(one := first.copy(), elements, value, element, self.noise.random.permutation(count))
+            farther = np.abs(one - plain) > np.abs(held - plain)
+            held[...] = np.where(farther, one, held) if number else one
 
     def moved(self, value: Array, size: Array, element: str) -> Array:
         """The value, off by at most `size`, where it is still finite then."""
