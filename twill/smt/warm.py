@@ -64,16 +64,16 @@ def patient_start(problem: Problem, lower: int, over: Callable[[], bool]) -> Ass
     time in an order that keeps few registers alive. over: whether that time has ended."""
     graph, machine = problem.graph, problem.machine
     together = tied(graph, problem.fixed)
-    found = _kept(problem, heuristic_schedule(together, machine, lower, over=over))
+    found = _in_place(problem, heuristic_schedule(together, machine, lower, over=over))
     if found is not None:
         return found
     choices = proposals(together, machine, lower, unending, problem.fixed)
     in_turn = [one for groups in choices for one in in_orders(graph, machine, groups, thrifty=True)]
     ranked = sorted(in_turn, key=lambda one: rank_of(graph, one))  # the best may take registers that other loops have
-    return next((kept for one in ranked if (kept := _kept(problem, one)) is not None), None)
+    return next((made for one in ranked if (made := _in_place(problem, one)) is not None), None)
 
 
-def _kept(problem: Problem, found: HeuristicSchedule | None) -> Assignment | None:
+def _in_place(problem: Problem, found: HeuristicSchedule | None) -> Assignment | None:
     """The schedule with its slots renamed, if it then keeps what other loops have fixed."""
     slots = slots_of(problem.machine)
     groups = None if found is None else renamed(found.group, slots, problem.fixed)

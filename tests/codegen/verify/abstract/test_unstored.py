@@ -43,9 +43,9 @@ def test_some_launch_stores_however_few_of_the_numbers_let_it(tmp_path: Path, le
     assert any("y" in changed(right.program, one) for one in launches(right))
     assert not verify(right)
     (group,) = right.groups
-    kept = tuple(stmt for stmt in group.body if not isinstance(stmt, StoreGlobal))
-    assert len(kept) < len(group.body)
-    assert verify(replace(right, groups=(replace(group, body=kept),)))
+    left = tuple(stmt for stmt in group.body if not isinstance(stmt, StoreGlobal))
+    assert len(left) < len(group.body)
+    assert verify(replace(right, groups=(replace(group, body=left),)))
 
 
 def test_a_kernel_that_no_numbers_let_store_is_refused_with_what_says_them(tmp_path: Path) -> None:
