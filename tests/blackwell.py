@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from tests.golden_schedules import Example, built, kernel
+from tests import golden_schedules
+from tests.golden_schedules import Example, built
 from tests.run_cache import once
+from twill.codegen.emission import Extracted
 from twill.codegen.emit import Emission, build_kernel
 from twill.codegen.lowering import lower
 from twill.codegen.warp.program import WarpProgram
@@ -34,6 +36,8 @@ PLAIN_WIDE = Example("tests/format_kernels.py", "plain-mxfp8-wide")
 PLAIN_NVFP4 = Example("tests/format_kernels.py", "plain-nvfp4")
 FP8_FP4 = Example("tests/format_kernels.py", "fp8-fp4")  # e4m3 x e2m1, which has a place of 8 bits
 FP4_FP8_WIDE = Example("tests/format_kernels.py", "fp4-fp8-wide")  # e2m1 x e5m2
+INT8 = Example("tests/format_kernels.py", "int8")
+INT8_WIDE = Example("tests/format_kernels.py", "int8-scaled")
 BY_THREADS = Example("tests/format_kernels.py", "by-threads")  # operands that threads load
 SCALED = (MXFP8, NVFP4, MXFP4, NVFP4_WIDE)  # products with scales of blocks
 EMITTED = (GEMM, FP8, GELU, POINTERS, LAYER_NORM, WIDE, POINTERS_WIDE, DUAL)
@@ -44,6 +48,12 @@ PAIRS = (GELU, WIDE, DUAL)  # those that two CTAs multiply together
 def machine() -> Machine:
     """The B200."""
     return load_machine("b200")
+
+
+@cache
+def kernel(example: Example) -> Extracted:
+    """The example as Blackwell takes it."""
+    return golden_schedules.kernel(example).on(machine())
 
 
 @cache

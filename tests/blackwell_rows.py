@@ -80,7 +80,7 @@ def product(
     """C = A B, or two of them. cluster: 2 for pairs of CTAs."""
     return Row(
         f"{Path(one.file).name} {one.spec}{', pairs' if cluster == 2 else ''}", tile,
-        partial(golden_schedules.kernel, one), partial(blackwell.schedule, one, cluster),
+        partial(blackwell.kernel, one), partial(blackwell.schedule, one, cluster),
         partial(blackwell.lowered, one, cluster), partial(blackwell.compiled, one, cluster),
         executed, SQUARE, 2.0 * twice * SQUARE["M"] * SQUARE["N"] * SQUARE["K"], published, cluster,
         reference=reference, words=(one.file, "--spec", one.spec, "--cluster", str(cluster)),
@@ -157,6 +157,8 @@ PRODUCTS = (
     product(blackwell.NVFP4_WIDE, "128 x 256 x 256", {"M": 8, "N": 272, "K": 1056}),
     product(blackwell.TF32, "128 x 128 x 32", {"M": 144, "N": 140, "K": 268}, reference=IN_TF32),
     product(blackwell.TF32_WIDE, "128 x 256 x 32", {"M": 8, "N": 268, "K": 204}, reference=IN_TF32),
+    product(blackwell.INT8, "128 x 128 x 128", {"M": 144, "N": 140, "K": 1040}),
+    product(blackwell.INT8_WIDE, "128 x 256 x 128", {"M": 8, "N": 272, "K": 592}),
     product(blackwell.PLAIN, "128 x 128 x 128", {**RAGGED, "K": 848}),
     product(blackwell.PLAIN_WIDE, "128 x 256 x 128", {"M": 8, "N": 272, "K": 592}),
     product(blackwell.BY_THREADS, NARROW, {"M": 135, "N": 131, "K": 397}, published=CUBLAS),
@@ -173,6 +175,7 @@ PAIRS = (
     product(blackwell.NVFP4_WIDE, "128 x 256 x 256 each", {"M": 400, "N": 264, "K": 1312}, cluster=2),
     product(blackwell.FP8_FP4, "128 x 128 x 256 each", {"M": 272, "N": 144, "K": 1152}, cluster=2),
     product(blackwell.TF32, "128 x 128 x 32 each", {"M": 272, "N": 140, "K": 268}, cluster=2),
+    product(blackwell.INT8, "128 x 128 x 128 each", {"M": 272, "N": 140, "K": 1040}, cluster=2),
 )
 ATTENTION = (
     attention(blackwell_attention.FULL, 384),

@@ -31,6 +31,21 @@ def gemm_tf32(
 
 
 @triton.jit
+def gemm_int8(
+    a_desc, b_desc, c_desc, M, N, K, scale, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    SCALED: tl.constexpr,
+):  # fmt: skip
+    """int8 into int32, with SCALED times a scale as bf16."""
+    row, column = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.int32)
+    for k in range(0, tl.cdiv(K, BLOCK_K)):
+        a = a_desc.load([row, k * BLOCK_K])
+        b = b_desc.load([column, k * BLOCK_K])
+        acc = tl.dot(a, b.T, acc)
+    c_desc.store([row, column], (acc.to(tl.float32) * scale).to(tl.bfloat16) if SCALED else acc)
+
+
+@triton.jit
 def gemm_plain_scales(
     a_desc, a_scales, b_desc, b_scales, c_desc, M, N, K, BLOCKS, KIND: tl.constexpr, BLOCK: tl.constexpr,
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, PER_BYTE: tl.constexpr,

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -184,6 +184,33 @@ def stored(text: str) -> str:
     conflicts with more, stores and reductions of others among it."""
     reduction = r"cp\.reduce(\.async\.bulk\.tensor\.\dd\.global\.shared::cta)\.\w+(\.tile\.bulk_group)"
     return re.sub(reduction, r"cp\1\2", text)
+
+
+_REDUCED = re.compile(
+    r"(cp\.reduce\.async\.bulk\.tensor\.2d\.global\.shared::cta\.\w+\.tile\.bulk_group\s+\[%rd\d+, \{%r\d+, )%r(\d+)\}"
+)
+
+
+def apart(text: str, launch: PtxLaunch, names: Collection[str]) -> tuple[str, PtxLaunch]:
+    """Reductions of the CTAs of a cluster into the same rows of a matrix are in no order, and need none; as stores they
+    would conflict. Here those of each CTA go to rows of their own, behind those of the CTA before it. names: of the
+    matrices."""
+    declared = re.search(r"\.reg \.b32\s+%r<(\d+)>;", text)
+    maps = [given for given in launch.arguments if isinstance(given, MapOf) and given.tensor in names]
+    assert declared is not None and maps and all(len(given.dims) == 2 for given in maps)
+    first, (rows,) = int(declared[1]), {given.dims[1] for given in maps}
+    cta, row = f"%r{first}", f"%r{first + 1}"
+
+    def moved(found: re.Match[str]) -> str:
+        return f"mov.u32 {cta}, %cluster_ctarank; mad.lo.s32 {row}, {cta}, {rows}, %r{found[2]}; {found[1]}{row}}}"
+
+    made, count = _REDUCED.subn(moved, text.replace(declared[0], f".reg .b32 %r<{first + 2}>;"))
+    assert count
+    arguments = tuple(
+        replace(given, dims=(given.dims[0], rows * launch.cluster)) if given in maps else given
+        for given in launch.arguments
+    )
+    return made, replace(launch, arguments=arguments)
 
 
 def unsigned(text: str) -> str:

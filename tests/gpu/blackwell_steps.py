@@ -92,6 +92,10 @@ STEPS = (
         "the formats in the instruction descriptor; right to ten digits alone is as it should be",
     ),
     Step(
+        "int8", "format_kernels-int8", {"M": 144, "N": 140, "K": 1040}, "kind::i8 with sums of i32, exactly",
+        "the formats in the instruction descriptor: s8, and s32 of the sums",
+    ),
+    Step(
         "mxfp8", "gemm_mxfp8-e4m3", {"M": 144, "N": 144, "K": 848},
         "tcgen05.cp of scales, kind::mxf8f6f4 with scales in tensor memory, tensor maps of five axes",
         "all wrong by powers of two: scales of other rows or blocks, the byte that the instruction descriptor names"
@@ -163,6 +167,10 @@ STEPS = (
         "the steps before",
     ),
     Step(
+        "int8, 256 columns", "format_kernels-int8-scaled", {"M": 144, "N": 272, "K": 592},
+        "sums of i32 that threads convert and scale", "the steps before",
+    ),
+    Step(
         "e2m1 x e5m2, 256 columns", "format_kernels-fp4-fp8-wide", {"M": 144, "N": 272, "K": 640},
         "A of 4 bits beside B of 8", "the step before it, with A and B exchanged",
     ),
@@ -198,6 +206,9 @@ STEPS = (
     ),
     Step(
         "pair, tf32", "format_kernels-tf32-pair", {"M": 272, "N": 140, "K": 268}, "tf32 by pairs", "the steps before",
+    ),
+    Step(
+        "pair, int8", "format_kernels-int8-pair", {"M": 272, "N": 140, "K": 1040}, "int8 by pairs", "the steps before",
     ),
     Step(
         "pair with scales", "gemm_mxfp8-e4m3-pair", {"M": 272, "N": 144, "K": 848},

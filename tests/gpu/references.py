@@ -38,6 +38,12 @@ def gemm_fp8(data: Data, dtype: torch.dtype) -> dict[str, Tensor]:
     return {"c_desc": a @ b.T}
 
 
+def gemm_int8(data: Data, dtype: torch.dtype) -> dict[str, Tensor]:
+    a, b = _wide(data, torch.float64, "a_desc", "b_desc")  # exact up to 2^53
+    scale = data.case.scalars["scale"] if constants(data)["SCALED"] else 1
+    return {"c_desc": a @ b.T * scale}
+
+
 def gemm_pointers(data: Data, dtype: torch.dtype) -> dict[str, Tensor]:
     a, b = _wide(data, dtype, "a_ptr", "b_ptr")
     return {"c_ptr": a @ b}
@@ -213,6 +219,7 @@ EXAMPLES: Mapping[str, Example] = {
     "gemm_mxfp8": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
     "gemm_nvfp4": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
     "gemm_tf32": Example(gemm_fp8, PRODUCTS),
+    "gemm_int8": Example(gemm_int8, PRODUCTS),
     "gemm_by_threads": Example(gemm_by_threads, PRODUCTS),
     "gemm_fp8_fp4": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),
     "gemm_plain_scales": Example(scaled_products.reference, PRODUCTS, scaled_products.prepare),

@@ -32,7 +32,7 @@ def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> 
     from twill.codegen.targets.base import target_of
     from twill.codegen.warp.text import text
 
-    kernel = kernel.on(machine)
+    kernel = kernel.on(machine, integers=False)
     refuse_at_once(kernel.program, arguments.order, machine.architecture)
     refuse_clusters(kernel.graph, machine, arguments)
 
@@ -119,7 +119,7 @@ def price(schedule: Schedule, machine: Machine, arguments: Namespace) -> str:
 
     if arguments.schedule is not None:
         return ""
-    kernel = extracted_as(arguments).on(machine)
+    kernel = extracted_as(arguments).on(machine, integers=False)
     best = in_pairs(kernel, machine, arguments, lambda asked: solved(kernel.graph, machine, asked))
     if best.ii == schedule.ii:
         return "; the CUDA form has the same"

@@ -82,9 +82,10 @@ class Extracted:
         before, after = self.behind["vector-sides"], self.behind["conditional-rescale"]
         return RescaleReport(before) if after is before else rescaling(before)
 
-    def on(self, machine: Machine) -> Extracted:
-        """The kernel as the machine's target takes it (`twill.codegen.targets.programs`)."""
-        made = program_on(self.program, machine)
+    def on(self, machine: Machine, integers: bool = True) -> Extracted:
+        """The kernel as the machine's target takes it (`twill.codegen.targets.programs`). integers: whether what is
+        printed has products of int8."""
+        made = program_on(self.program, machine, integers)
         return self if made is self.program else replace(self, wired=wire(made))
 
     def as_written(self) -> Extracted | None:

@@ -134,7 +134,7 @@ def emit_gluon(
     Errors: NotInGluon; NoGluon, GluonRejected, GluonDiffers, GluonSpills, GluonWaits; NoTarget,
     UnsupportedInKernel, ScheduleMismatch, WarpProgramBroken.
     """
-    kernel = kernel.on(machine)
+    kernel = kernel.on(machine, integers=False)
     target_of(machine).refuse(kernel.graph)
     if machine.architecture not in ARCHITECTURES:
         raise exc.NotInGluon(

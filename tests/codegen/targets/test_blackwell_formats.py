@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests import blackwell
-from tests.blackwell import FP4_FP8_WIDE, FP8_FP4, PLAIN, PLAIN_NVFP4, PLAIN_WIDE, TF32, TF32_WIDE
+from tests import blackwell, blackwell_table
+from tests.blackwell import FP4_FP8_WIDE, FP8_FP4, INT8, INT8_WIDE, PLAIN, PLAIN_NVFP4, PLAIN_WIDE, TF32, TF32_WIDE
 from tests.codegen.targets.test_blackwell import Faulty, changed, instead, other
 from tests.golden_schedules import Example, kernel
 from twill import exc
@@ -22,6 +22,7 @@ from twill.codegen.verify.abstract.inputs import launch
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.verify.ptx.units import block_scales, fragments, tcgen05
 from twill.codegen.warp import program as aref
+from twill.codegen.warp.expression import Number
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
 from twill.kernel.specialization import problem_of
@@ -37,6 +38,8 @@ pytestmark = pytest.mark.usefixtures("at_root")
 SIZES: dict[Example, Mapping[str, int]] = {
     TF32: {"M": 144, "N": 140, "K": 268},
     TF32_WIDE: {"M": 8, "N": 268, "K": 204},
+    INT8: {"M": 144, "N": 140, "K": 1040},
+    INT8_WIDE: {"M": 8, "N": 272, "K": 592},
     PLAIN: {"M": 144, "N": 144, "K": 848},
     PLAIN_WIDE: {"M": 8, "N": 272, "K": 592},
     PLAIN_NVFP4: {"M": 8, "N": 144, "K": 1568},
@@ -47,13 +50,15 @@ SIZES: dict[Example, Mapping[str, int]] = {
 PAIRS: dict[Example, Mapping[str, int]] = {
     TF32: {"M": 272, "N": 140, "K": 268},
     FP8_FP4: {"M": 272, "N": 144, "K": 1152},
+    INT8: {"M": 272, "N": 140, "K": 1040},
 }
 
 
 def said(example: Example, sizes: Mapping[str, int], change: Callable[[str], str] = str, cluster: int = 1) -> list[str]:
     made, problem = blackwell.compiled(example, cluster), problem_of(kernel(example).specialization)
     assert problem is not None
-    given = launch(made.program.program, problem.case(dict(sizes)), data="normal")
+    data = blackwell_table.telling(made.program.program)
+    given = launch(made.program.program, problem.case(dict(sizes)), data=data)
     return execute.verified(change(made.build.ptx), made.manifest, made.program, given, 2).said()
 
 
@@ -122,6 +127,59 @@ def test_a_fault_in_a_product_of_tf32_is_found_by_the_abstract_machine(name: str
     fault, rule = TF32_FAULTS[name]
     found = verify(changed(blackwell.lowered(TF32), "mma", fault), problem_of(kernel(TF32).specialization))
     assert rule in {violation.rule for violation in found}, [v.describe() for v in found]
+
+
+# ---------------------------------------------------------------- int8
+
+OF_INT8 = instruction_descriptor(128, 128, "s32", "s8", "s8")
+
+
+def test_a_product_of_int8_is_one_of_kind_i8_with_32_of_k_each() -> None:
+    made = blackwell.compiled(INT8)
+    assert "tcgen05.mma.cta_group::1.kind::i8" in made.build.ptx
+    assert OF_INT8 == 2 << 4 | 1 << 7 | 1 << 10 | 16 << 17 | 8 << 24  # D s32, A and B s8, N / 8, M / 16
+    assert f"{OF_INT8:#010x}" in made.printed.text and "ks < 4" in made.printed.text
+    assert (made.facts.spill_stores, made.facts.spill_loads) == (0, 0)
+    assert not made.manifest.changes
+
+
+WRONG = {
+    "operands have no sign": instruction_descriptor(128, 128, "s32", "u8", "u8"),
+    "A has no sign": instruction_descriptor(128, 128, "s32", "u8", "s8"),
+    "B lies along N": instruction_descriptor(128, 128, "s32", "s8", "s8", b_mn_major=True),
+}
+INT8_PRINTED = {
+    **{name: other(rf"\b{OF_INT8}\b", str(wrong)) for name, wrong in WRONG.items()},
+    "the kind is f8f6f4": other(r"kind::i8", "kind::f8f6f4"),
+    "a step along K is one of 16 bytes": other(r"(add\.s64\s+%rd\d+, %rd\d+, )2;", r"\g<1>1;"),
+    "the sum is never begun": other(r"setp\.ne\.b32 p, (%r\d+), 0;", r"setp.eq.b32 p, \1, \1;"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INT8_PRINTED)
+def test_a_fault_of_printed_int8_is_found_by_the_executor(name: str) -> None:
+    assert said(INT8, {"M": 64, "N": 64, "K": 144}, INT8_PRINTED[name])
+
+
+INT8_FAULTS: dict[str, tuple[Faulty, str]] = {
+    "a product has half of its depth": (
+        instead(aref.TensorMultiply, lambda stmt: replace(stmt, depth=64)), "layout",  # type: ignore[call-arg]
+    ),
+    "operands are not waited for": (instead(aref.Get, lambda stmt: None), "phase"),
+    "the sum is always added to": (
+        instead(aref.TensorMultiply, lambda stmt: replace(stmt, accumulate=Number(1, "i1"))), "values",  # type: ignore[call-arg]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INT8_FAULTS)
+def test_a_fault_in_a_product_of_int8_is_found_by_the_abstract_machine(name: str) -> None:
+    fault, rule = INT8_FAULTS[name]
+    found = verify(changed(blackwell.lowered(INT8), "mma", fault), problem_of(kernel(INT8).specialization))
+    assert rule in {violation.rule for violation in found}, [v.describe() for v in found]
+
+
+# ---------------------------------------------------------------- refused
 
 
 def test_a_depth_that_is_no_multiple_of_a_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,6 +75,14 @@ def test_reductions_of_the_tma_are_stores_where_others_are_asked() -> None:
     assert sentry.stored(text) == wanted == sentry.stored(wanted)
 
 
+def test_others_find_that_two_ctas_which_share_loads_are_race_free_where_each_reduces_into_rows_of_its_own() -> None:
+    made = narrow.kept(blackwell_kept.BACKWARD, 2)
+    (text, entry, launch), _ = blackwell_table.asked_narrow(made)
+    assert "cluster_ctarank; mad" in text and "cp.reduce" not in text
+    short = blackwell_table.shortened(launch, 448, 128)  # a second block of queries
+    assert sentry.checked(text, entry, short, 600)["result"] == "race_free"
+
+
 def test_others_find_dq_that_is_overwritten_while_its_reduction_may_read_it() -> None:
     made = narrow.kept(blackwell_kept.BACKWARD)
     program = made.program

@@ -50,7 +50,7 @@ from twill.tile.flat import UNIFORM, FlatCarry
 from twill.tile.uniformity import stretches
 
 EPILOGUE = "epilogue"
-ELEMENT = "f32"  # of an accumulator that is emitted
+ELEMENTS = ("f32", "i32")  # of an accumulator that is emitted
 
 
 def with_readers(
@@ -103,7 +103,7 @@ def _refuse_product(plan: LoweringPlan, task: Task, name: str) -> None:
         )  # fmt: skip
     if task.region not in plan.loops:
         _refuse(plan, task, f"{name} is a product outside of loops")
-    if element != ELEMENT:
+    if element not in ELEMENTS:
         _refuse(plan, task, f"{name} is accumulated in {element}")
     use = use_of(plan, task)
     if use in EVERY_ITERATION and readers_behind(plan, task.place):
@@ -162,7 +162,8 @@ def accumulates(task: Task, number: Expr, tools: Tools) -> Expr:
     earlier = sum_of(plan, task)[: sum_of(plan, task).index(task)]
     if mine and earlier:
         return Apply("or", (less(Number(0), number), ran(earlier, tools)), "i1")
-    if use is TensorUse.TILE or not mine or initial(carry, task, tools) != Number(0, ELEMENT):
+    begins = initial(carry, task, tools)
+    if use is TensorUse.TILE or not mine or begins is None or begins.value != 0:
         _refuse(plan, task, f"`{task.node.name}` adds to more than its own accumulator from zero on")
     return less(Number(0), number)
 
@@ -181,7 +182,10 @@ def initial(carry: FlatCarry, task: Task, tools: Tools) -> Number | None:
     else:
         value = tools.plan.flat.cells[carry.argument].value
         found = tools.scalars.value(tools.plan.wired.uniformity.carries[value].init, OUTSIDE)
-    return Number(float(found.value), ELEMENT) if isinstance(found, Number) else None
+    if not isinstance(found, Number):
+        return None
+    element = tools.plan.flat.cells[carry.argument].type.element
+    return Number(float(found.value) if element == "f32" else int(found.value), element)
 
 
 def is_zero(cell: int, task: Task, tools: Tools) -> bool:

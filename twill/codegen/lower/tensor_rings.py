@@ -84,11 +84,11 @@ class _TensorRings:
         columns = self.columns(products, operands)
         found: dict[Place, Ring] = {}
         for task in products:
-            found |= self.of_product(task, self.buffer(task, "f32", columns))
+            found |= self.of_product(task, self.buffer(task, self.element(task), columns))
         for task in going_on:
             found[task.place] = replace(found[sum_of(self.plan, task)[0].place], key=task.place)
         for task in operands:
-            buffer = self.buffer(task, self.plan.flat.cells[self.cell(task)].type.element, columns)
+            buffer = self.buffer(task, self.element(task), columns)
             found[task.place] = self.of_operand(task, buffer)
         return found
 
@@ -100,7 +100,7 @@ class _TensorRings:
         for task in (*products, *operands):
             name = self.names[task.place] = self.unique(task)
             host = self.host(task, products) if task in operands else None
-            wide = self.shape(task)[1] * BITS[self.plan.flat.cells[self.cell(task)].type.element]
+            wide = self.shape(task)[1] * BITS[self.element(task)]
             summed = task in products and use_of(self.plan, task) is TensorUse.SUM
             over = self.names[host.place] if host is not None else ""
             tiles.append(TensorTile(name, wide // COLUMN_BITS, self.depth(task), over, extra=summed))
@@ -157,6 +157,10 @@ class _TensorRings:
     def cell(self, task: Task) -> int:
         """The cell of a task's result."""
         return self.plan.flat.steps[task.steps[-1]].results[0]
+
+    def element(self, task: Task) -> str:
+        """The type of its elements."""
+        return self.plan.flat.cells[self.cell(task)].type.element
 
     def shape(self, task: Task) -> tuple[int, int]:
         """Rows and columns of its tile."""

@@ -34,7 +34,8 @@ class MmaShapes:
     elements of 16 bits that one instruction contracts, of which operand A in registers has multiples. tensor: one
     thread issues them, and their results, of just so many rows, are in tensor memory, from which other warp groups
     read them. half: or of half as many, in the first half of each warp's lanes. most_columns: of a result (0: as many
-    as registers hold). scaled: products with scales of blocks, too."""
+    as registers hold). scaled: products with scales of blocks, too.
+    integers: of int8, too, summed up as i32."""
 
     rows: int
     columns: int
@@ -44,6 +45,7 @@ class MmaShapes:
     half: bool = False
     most_columns: int = 0
     scaled: bool = False
+    integers: bool = False
 
 
 @dataclass(frozen=True)

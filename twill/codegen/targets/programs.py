@@ -8,20 +8,24 @@ from twill.graph.build import dependence_graph
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.tile.program import TileProgram
+from twill.tile.rewrite.integer_products import whole_integers
 from twill.tile.rewrite.separate_sums import separate_sums
 from twill.tile.rewrite.short_products import transpose_short
 from twill.tile.rewrite.straight_products import put_products_in_loops
 
 
-def program_on(program: TileProgram, machine: Machine) -> TileProgram:
-    """Where results are in tensor memory, with every product in a loop, none that adds to what threads have, and as few
-    as possible of too few rows; the program itself where nothing changes, or if no code is made for the machine."""
+def program_on(program: TileProgram, machine: Machine, integers: bool = True) -> TileProgram:
+    """Where results are in tensor memory, with every product in a loop, none that adds to what threads have, as few as
+    possible of too few rows, and those of int8 as such; the program itself where nothing changes, or if no code is made
+    for the machine. integers: whether what is printed has products of int8."""
     try:
         target = target_of(machine)
     except exc.NoTarget:
         return program
     if not target.has_tensor_memory:
         return program
+    if integers and target.mma is not None and target.mma.integers:
+        program = whole_integers(program)
     return put_products_in_loops(transpose_short(separate_sums(program), target.has_rows))
 
 

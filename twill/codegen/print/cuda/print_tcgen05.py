@@ -23,6 +23,7 @@ from twill.codegen.warp.resources import COLUMN_BITS
 
 _ROWS, _HALF, _MOST = (128, 64), 16, 64  # of a product; lanes of one load; columns of one load
 _STEPS = 4  # of a product that are unrolled: the issuing thread has no registers for the descriptors of more
+_OPERANDS, _SUMS = {**OPERANDS, "i8": "s8"}, {"f32": "f32", "i32": "s32"}  # as instruction descriptors name them
 _GROUP = 8  # columns for each of a load's repetitions: four registers of a thread
 
 
@@ -31,15 +32,15 @@ def print_tensor_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
     if stmt.block:
         print_scaled_multiply(stmt, ctx)
         return
-    operand, of_b = OPERANDS[stmt.operand], OPERANDS[ctx.buffer(stmt.b).element]
-    rows, columns = ctx.buffer(stmt.target).shape
+    operand, of_b = _OPERANDS[stmt.operand], _OPERANDS[ctx.buffer(stmt.b).element]
+    (rows, columns), sums = ctx.buffer(stmt.target).shape, _SUMS[ctx.buffer(stmt.target).element]
     held = ctx.buffer(stmt.a).tensor
     a = None if held else side_of(stmt.a, stmt.a_transposed, stmt.operand, ctx)
     b = side_of(stmt.b, not stmt.b_transposed, stmt.operand, ctx)
     pair = any(ring.pair and stmt.target.buffer in ring.buffers for ring in ctx.program.arefs)
     try:
         instruction = instruction_descriptor(
-            2 * rows if pair else rows, columns, "f32", operand, of_b,
+            2 * rows if pair else rows, columns, sums, operand, of_b,
             a_mn_major=a is not None and a.mn_major, b_mn_major=b.mn_major, pair=pair,
         )  # fmt: skip
     except ValueError as error:
@@ -67,10 +68,11 @@ def print_tensor_multiply(stmt: TensorMultiply, ctx: PrintContext) -> None:
 
 def print_load_accumulator(stmt: LoadAccumulator, ctx: PrintContext) -> None:
     """A slot into the registers of an accumulator; every thread waits for its own part."""
-    name = ctx.fragments[stmt.result]
+    name, floats = ctx.fragments[stmt.result], ctx.fragment(stmt.result).element == "f32"
     with ctx.out.block():
         for first, at, columns in _moves(stmt.result, stmt.source, ctx):
-            ctx.out.line(f"tensor_load_x{columns // _GROUP}({name} + {first}, {at});")
+            into = f"{name} + {first}" if floats else f"(float*)({name} + {first})"
+            ctx.out.line(f"tensor_load_x{columns // _GROUP}({into}, {at});")
         ctx.out.line("tensor_wait_loads();")
         ctx.out.line(f"pin({name});")
 

@@ -77,7 +77,8 @@ def tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Fragm
     """A product in tensor memory."""
     into = program.buffers[stmt.target.buffer]
     rows, columns = region(program, stmt.target)
-    if not into.tensor or into.element != "f32" or (rows, columns) != into.shape:
+    sums = "i32" if stmt.operand == "i8" and not stmt.block else "f32"
+    if not into.tensor or into.element != sums or (rows, columns) != into.shape:
         yield f"`{into.name}` is no accumulator in tensor memory"
     if rows not in (TENSOR_ROWS, TENSOR_ROWS // 2) or columns % TENSOR_STEP or columns > MOST_COLUMNS:
         yield f"no MMA makes {rows} x {columns} in tensor memory"
@@ -153,7 +154,7 @@ def _tensor_operand(stmt: TensorMultiply, program: WarpProgram) -> Iterator[str]
 
 def load_accumulator(stmt: LoadAccumulator, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
     """Tensor memory into registers."""
-    yield from _in_tensor_memory(stmt.result, stmt.source, program, fragments, ("f32",))
+    yield from _in_tensor_memory(stmt.result, stmt.source, program, fragments, ("f32", "i32"))
 
 
 def store_accumulator(stmt: StoreAccumulator, program: WarpProgram, fragments: Fragments) -> Iterator[str]:

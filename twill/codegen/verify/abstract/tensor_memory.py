@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from twill.codegen.verify.abstract.order import Event, Region, SlotAccess, SlotAccesses
 from twill.codegen.verify.abstract.scalars import evaluate
@@ -22,9 +22,14 @@ from twill.graph.work import BITS
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conversions import bitcast
+from twill.tile.interpret.tiles import dot
 
 if TYPE_CHECKING:
     from twill.codegen.verify.abstract.actor import Actor, CtaState
+
+
+INTEGERS = "i8"  # operands of products that are summed up exactly
+WHOLE: dict[str, Any] = {"f32": np.float32, "i32": np.int32}  # elements of as many bits as a column has
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class TensorTiles:
         top, bottom, left, right = self.region(buffer, slot, within)
         words = self.words[top:bottom, left:right].copy()
         if BITS[buffer.element] == COLUMN_BITS:
-            return words.view(np.float32)
+            return words.view(WHOLE[buffer.element])
         if BITS[buffer.element] == SCALE_BITS:
             return bitcast(words.view(np.int8), "i8", buffer.element)
         return bitcast(words.view(np.int16), "i16", buffer.element)
@@ -62,7 +67,7 @@ class TensorTiles:
         """Elements that from now on are there."""
         top, bottom, left, right = self.region(buffer, slot, within)
         if BITS[buffer.element] == COLUMN_BITS:
-            words = np.ascontiguousarray(value, np.float32).view(np.uint32)
+            words = np.ascontiguousarray(value, WHOLE[buffer.element]).view(np.uint32)
         elif BITS[buffer.element] == SCALE_BITS:
             words = np.ascontiguousarray(bitcast(value, buffer.element, "i8")).view(np.uint32)
         else:
@@ -123,6 +128,9 @@ def tensor_multiply(actor: Actor, stmt: TensorMultiply) -> None:
             if stmt.block:  # each CTA has the scales of its rows of A, and all of B's
                 rows = scaled(rows, of_a[number](), stmt.operand, stmt.block)
                 columns = scaled(whole.T, of_b[number](), stmt.operand, stmt.block).T
+            if stmt.operand == INTEGERS and not stmt.block:
+                result.write(dot((rows, columns, *([result.read()] if more else [])), result.buffer.element))
+                continue
             product = np.matmul(rows, columns).astype(np.float32, copy=False)
             result.write(result.read() + product if more else product)
 
