@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import count
 from threading import Event
 from time import sleep
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from tests.golden_schedules import Example, kernel, lowered, machine, schedule
 from twill import exc
 from twill.codegen import emit
 from twill.codegen.compile.facts import KernelFacts
-from twill.codegen.emission import emit_scheduled, emit_solved, extract
+from twill.codegen.emission import emit_scheduled, emit_solved, extract, with_spills
 from twill.codegen.lower.candidates import Attempt, LoweringCandidate
 from twill.codegen.room import PatientSolver, missing, roomier, slack, solve_with_room
 from twill.graph.dependence import DependenceGraph
@@ -52,12 +53,14 @@ class Builds:
     def __init__(self, *endings: Exception) -> None:
         self.endings = list(endings)
         self.schedules: list[Schedule] = []
+        self.asked: list[tuple[object, ...]] = []
 
     def lowered(self, wired: object, given: Schedule, on: Machine, candidate: LoweringCandidate, *_: object) -> Any:
         return f"the program of strategy {given.strategy} with {candidate.room} registers free"
 
-    def built(self, program: object, spec: object, given: Schedule, *_: object) -> Any:
+    def built(self, program: object, spec: object, given: Schedule, *more: object) -> Any:
         self.schedules.append(given)
+        self.asked.append((program, *more[4:]))
         if self.endings:
             raise self.endings.pop(0)
         return EMITTED
@@ -115,6 +118,28 @@ def test_the_last_refusal_is_the_answer(play: Callable[..., Builds]) -> None:
         emit_solved(kernel(GEMM), machine(), lambda graph, on: schedule(GEMM))
 
 
+@pytest.mark.parametrize(("spilled", "least"), [((400, 36, 2048), 36), ((2048, 4096, 8192), None)])
+def test_where_nothing_else_is_left_what_spills_least_is_taken_with_a_note(
+    spilled: tuple[int, ...], least: int | None, play: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which nobody asks for who has something else to try; and not if it spills without end."""
+    refusals = [refusal("spill", f"{n} bytes", n) for n in spilled]
+    builds = play(refusals[0], refusal("serialized"), *refusals[1:])
+    made = SimpleNamespace(facts=facts(36), program=SimpleNamespace(program=SimpleNamespace(kernel="gemm")))
+    monkeypatch.setattr(f"{__name__}.EMITTED", made)
+    solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
+    notes: list[str] = []
+    if least is None:
+        with pytest.raises(exc.BuildRejected, match="bytes"):
+            with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved), notes.append)
+        assert not notes
+        return
+    taken: Any = with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved), notes.append)
+    assert taken is made
+    program = builds.asked[spilled.index(least) + 1][0]
+    assert builds.asked[-1] == (program, emit.SPILLED) and "gemm spills" in notes[0]
+
+
 def test_after_its_time_no_other_schedule_is_looked_for_and_the_last_refusal_is_the_answer(
     play: Callable[..., Builds],
 ) -> None:
@@ -138,7 +163,7 @@ def test_a_build_that_is_refused_ends_the_abstract_machine(monkeypatch: pytest.M
     """And is the refusal, whatever the machine says."""
     asked = Event()
 
-    def refuse(*given: object) -> None:
+    def refuse(*given: object, spills: int) -> None:
         asked.wait(60)
         raise refusal("budget", "too many")
 
@@ -156,7 +181,7 @@ def test_a_build_that_is_refused_ends_the_abstract_machine(monkeypatch: pytest.M
 
 def test_fail_an_emission_whose_time_ends_on_the_abstract_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock goes on by a second whenever it is asked: in front of every launch."""
-    monkeypatch.setattr(emit, "build_kernel", lambda *given: EMITTED)
+    monkeypatch.setattr(emit, "build_kernel", lambda *given, spills: EMITTED)
     monkeypatch.setattr(emit, "refuse_early", lambda program, built: None)
 
     def emitted(seconds: float) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from twill.cli.coverage import report
 from twill.cli.entry import main
 from twill.codegen.compile import nvrtc
 from twill.codegen.emission import Extracted
@@ -164,6 +165,13 @@ def test_what_is_shifted_or_multiplied_as_integers_is_an_integer_and_rows_are_ap
     loaded = load(kernel_file(WEIGHTS))
     found, error = specialized(FoundKernel(loaded.path, kernel, 1), loaded)
     assert error is None and set(found.sig) == sig
+
+
+def test_what_spills_is_counted_among_what_is_emitted(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"key": "k", "file": "k.py", "line": 1, "spec": "guessed", "stage": "emitted"}
+    outcomes = [AttemptOutcome(kernel=f"k{n}", spilled=n, **asked) for n in (0, 8, 0)]
+    assert "       1 of them spill registers" in [*report(outcomes, tmp_path)]
+    assert not any("spill" in line for line in report(outcomes[:1], tmp_path))
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> list[AttemptOutcome]:

@@ -130,6 +130,8 @@ def report(outcomes: Sequence[AttemptOutcome], here: Path) -> Iterator[str]:
     for stage in REACHED:
         if stage in counts:
             yield f"{counts[stage]:6} {stage:10} {share(counts[stage], len(tried))}"
+    if spilling := sum(1 for one in outcomes if one.spilled and one.stage == "emitted"):
+        yield f"{spilling:8} of them spill registers"
     bugs = [one for one in outcomes if one.code == BUG]
     for stage, words in STAGES:
         if stage not in counts:

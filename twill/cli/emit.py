@@ -94,6 +94,10 @@ def emit(arguments: Namespace) -> int:
     if not arguments.ir and not arguments.why:
         changes = (f"changed: {change.said()}" for change in emission.manifest.changes)
         unproven = target_of(machine).unproven
+        facts = emission.facts
+        if facts.spill_stores:
+            spilled = f"{facts.spill_stores} bytes of registers stored, {facts.spill_loads} loaded by each thread"
+            executed = (*executed, f"spills: {spilled}")
         said = (*kernel.rescale_report.said(), *changes, *executed, *([unproven] if unproven else []))
         print("\n".join((summary(emission, arguments.out), *(f"  {line}" for line in said))))
     return codes.SOLVED
@@ -141,7 +145,7 @@ def emitted(
 ) -> Emission:
     """Emitted with the schedule that was given, or solved now; in pairs of CTAs if nobody said and they have less I.
     record: gets what became of each candidate."""
-    from twill.codegen.emission import emit_scheduled, emit_solved
+    from twill.codegen.emission import emit_scheduled, emit_solved, with_spills
     from twill.codegen.room import PatientSolver
     from twill.codegen.verify.abstract.two_processes import processors
     from twill.solve.shared_budget import SharedBudget
@@ -149,7 +153,11 @@ def emitted(
     if arguments.schedule is not None:
         schedule = given(arguments)
         cluster = arguments.cluster or (CTAS if schedule.cooperation.pair else 1)
-        return emit_scheduled(kernel, machine, schedule, say_more, cluster, record, processors())
+
+        def scheduled() -> Emission:
+            return emit_scheduled(kernel, machine, schedule, say_more, cluster, record, processors())
+
+        return with_spills(scheduled, say_note, processors())
 
     budget = SharedBudget(arguments.budget)
     limit = math.inf if arguments.budget is None else EMISSION * arguments.budget
@@ -158,7 +166,10 @@ def emitted(
         solve = PatientSolver(lambda graph, on: solved(graph, on, asked, budget), limit)
         return emit_solved(kernel, machine, solve, say_more, asked.cluster, record, processors())
 
-    return with_registers(kernel, machine, arguments, lambda asked: in_pairs(kernel, machine, asked, make))
+    def solved_and_made() -> Emission:
+        return with_registers(kernel, machine, arguments, lambda asked: in_pairs(kernel, machine, asked, make))
+
+    return with_spills(solved_and_made, say_note, processors())
 
 
 def with_registers(
@@ -361,6 +372,11 @@ def summary(emission: Emission, directory: str | None) -> str:
             *((f"  {directory}: {', '.join(emission.files())}",) if directory is not None else ()),
         )
     )
+
+
+def say_note(text: str) -> None:
+    """What somebody should know of what was made."""
+    print(f"note: {text}", file=sys.stderr, flush=True)
 
 
 def say_more(step: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from twill import exc
-from twill.codegen.emit import Emission, emit
+from twill.codegen.emit import Emission, emit, emit_spilling
 from twill.codegen.emittable import refuse_unemittable
 from twill.codegen.lower.candidates import REFUSED, Attempt, Recorder, candidates, unrecorded
 from twill.codegen.lower.dynamic_scheduler import Order
@@ -161,6 +161,22 @@ def emit_solved(
             return _emit_solved(written, *asked)
         except exc.BudgetExhausted as ended:
             raise refused from ended
+        except exc.CandidateRefused as again:
+            again.spilling = again.spilling or getattr(refused, "spilling", None)
+            raise
+
+
+def with_spills(make: Callable[[], Emission], note: OnStep = lambda text: None, processes: int = 1) -> Emission:
+    """What `make` makes; where all that it tries is refused, what spills least of it, if that is little
+    (`twill.codegen.emit.emit_spilling`), with a note. For whoever has nothing else to ask for. Errors: those of
+    `make`."""
+    try:
+        return make()
+    except exc.CandidateRefused as refused:
+        made = emit_spilling(refused, processes)
+    name, spilled = made.program.program.kernel, made.facts.spill_stores
+    note(f"{name} spills, as all that was tried does: {spilled} bytes a thread; smaller tiles may be faster")
+    return made
 
 
 def _emit_solved(

@@ -46,6 +46,19 @@ from twill.manifest.document import CUBIN, MANIFEST, Manifest
 from twill.ptx.parse import parse
 from twill.schedule.document import Schedule
 
+SPILLED = 1024  # bytes that a thread of a kernel may store of spilled registers, where nothing else is left
+
+
+@dataclass(frozen=True)
+class Spilling:
+    """A kernel whose build was refused for what it spills, and for nothing else."""
+
+    program: WarpProgram
+    specialization: Specialization
+    schedule: Schedule
+    machine: Machine
+    refused: exc.BuildRejected
+
 
 @dataclass(frozen=True)
 class Emission:
@@ -96,10 +109,11 @@ def emit(
 
     Errors: ScheduleMismatch, UnsupportedInKernel, SharedMemoryFull from lowering; WarpProgramBroken, UnknownProblem,
     and BudgetExhausted when the time is over, from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected
-    from compiling, CodeBroken of what was compiled.
+    from compiling, CodeBroken of what was compiled. A CandidateRefused says what spilled least (`emit_spilling`).
     """
     on_step("lowering")
     refused: list[WarpProgram] = []
+    spilling: list[Spilling] = []
     solved = [Roomier(0, schedule)]
 
     def attempt(candidate: LoweringCandidate) -> Emission | CandidateRefusal:
@@ -112,7 +126,12 @@ def emit(
         if refused:
             on_step(f"again with {candidate.asked}")
         refused.append(made)  # unless it is taken
-        return _emitted(made, specialization, scheduled, machine, on_step, over, processes)
+        try:
+            return _emitted(made, specialization, scheduled, machine, on_step, over, processes)
+        except exc.BuildRejected as rejected:
+            if 0 < rejected.spilled <= SPILLED and rejected.cause == "spill":
+                spilling.append(Spilling(made, specialization, scheduled, machine, rejected))
+            raise
 
     def notify(became: Attempt) -> None:
         record(became)
@@ -126,7 +145,21 @@ def emit(
         solved.append(found)
         return candidates(wired.program, found.schedule, machine, found.room, found.shared, len(solved) - 1)
 
-    return search(candidates(wired.program, schedule, machine), attempt, notify, again, over)
+    try:
+        return search(candidates(wired.program, schedule, machine), attempt, notify, again, over)
+    except exc.CandidateRefused as last:
+        last.spilling = min(spilling, key=lambda one: one.refused.spilled, default=None)
+        raise
+
+
+def emit_spilling(refused: exc.CandidateRefused, processes: int = 1) -> Emission:
+    """The kernel that spills least of those that were refused, for when nothing else is left to try. Errors: the
+    refusal itself, if none was refused for spills alone; those of `emit`."""
+    found = refused.spilling
+    if not isinstance(found, Spilling):
+        raise refused
+    asked = (found.program, found.specialization, found.schedule, found.machine)
+    return _emitted(*asked, lambda step: None, never, processes, SPILLED)
 
 
 def _emitted(
@@ -137,14 +170,16 @@ def _emitted(
     on_step: Callable[[str], None],
     over: Callable[[], bool],
     processes: int,
+    spills: int = 0,
 ) -> Emission:
     """A warp program, compiled and checked, and its PTX with it. The compiler works beside the abstract machine, and
-    ends it where it refuses the build: builds are refused far more often than programs are wrong."""
+    ends it where it refuses the build: builds are refused far more often than programs are wrong. spills: bytes that
+    a thread may store, whatever time they take."""
     program = warp_program.program
     refuse_crowded(warp_program)
     on_step("printing, compiling, and running on the abstract machine")
     with ThreadPoolExecutor(1, "compiler") as compiler:
-        building = compiler.submit(build_kernel, warp_program, specialization, schedule, machine)
+        building = compiler.submit(build_kernel, warp_program, specialization, schedule, machine, spills=spills)
         try:
             violations = verify(
                 warp_program,
@@ -223,11 +258,13 @@ def build_kernel(
     schedule: Schedule,
     machine: Machine,
     accept_slow: bool = False,
+    spills: int = 0,
 ) -> Emission:
     """The kernel of a warp program, printed and compiled, which nobody may launch before the program is known to be
     right. Errors as for compiling.
 
-    accept_slow: also one that would run badly, to look at it.
+    accept_slow: also one that would run badly, to look at it. spills: bytes that a thread may store of spilled
+    registers.
     """
     printed = print_cuda(warp_program, machine)
     program = warp_program.program
@@ -239,6 +276,7 @@ def build_kernel(
         accept_slow=accept_slow,
         fused=program.fp_fusion and not program.strict,
         persistent=spills_little(warp_program, machine),
+        spills=spills,
     )
     manifest = make_manifest(
         warp_program,

@@ -46,13 +46,14 @@ class Asked:
 
 class AttemptProgress:
     """Which stage a kernel is in, and for how long it was in those before. unsolved: what the last solve raised, from
-    which an emission may go on."""
+    which an emission may go on. spilled: bytes that a thread of the kernel stores of spilled registers."""
 
     def __init__(self, notify: Callable[[str], None]) -> None:
         self.tell = notify
         self.seconds: dict[str, float] = {}
         self.stage: Stage = "triton"
         self.unsolved: BaseException | None = None
+        self.spilled = 0
 
     @contextlib.contextmanager
     def at(self, stage: Stage) -> Iterator[None]:
@@ -85,7 +86,7 @@ def attempt(
 
 def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Stage:
     """How far the kernel comes. Raises what refuses it."""
-    from twill.codegen.emission import emit_solved, extract
+    from twill.codegen.emission import emit_solved, extract, with_spills
     from twill.codegen.room import PatientSolver
     from twill.coverage.keep import keep
     from twill.kernel.specialization import problem_of
@@ -112,7 +113,9 @@ def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Sta
                 progress.tell(before)
 
     with progress.at("emission"):
-        emission = emit_solved(kernel, machine, PatientSolver(solve, EMISSION * asked.emit))
+        patient = PatientSolver(solve, EMISSION * asked.emit)
+        emission = with_spills(lambda: emit_solved(kernel, machine, patient))
+        progress.spilled = emission.facts.spill_stores
         if asked.keep:
             keep(Path(asked.keep), found, kernel.program, emission)
     if asked.execute:
@@ -146,7 +149,7 @@ def _outcome(found: FoundKernel, progress: AttemptProgress, key: str, error: Bas
     return AttemptOutcome(
         key=key, file=found.file, kernel=found.kernel, line=found.line, spec=found.spec or "guessed",
         stage=progress.stage, code=code, message=message, reason="" if error is None else reason_of(error),
-        seconds=progress.seconds, guessed=(*found.sig, *found.const),
+        seconds=progress.seconds, guessed=(*found.sig, *found.const), spilled=progress.spilled,
     )  # fmt: skip
 
 

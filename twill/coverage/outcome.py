@@ -19,7 +19,7 @@ REFUSED, BUG = 2, 5  # exit codes
 
 class AttemptOutcome(BaseModel):
     """One line of the results. key: what it is an answer to. seconds: by stage. code: the exit code of the command that
-    would have said so."""
+    would have said so. spilled: bytes that a thread of what was emitted stores of spilled registers."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -34,6 +34,7 @@ class AttemptOutcome(BaseModel):
     reason: str = ""
     seconds: dict[str, float] = {}
     guessed: tuple[str, ...] = ()
+    spilled: int = 0
 
     @property
     def name(self) -> str:

@@ -33,7 +33,10 @@ class CudaRejected(TwillError):
 
 
 class CandidateRefused(TwillError):
-    """One way to lower a schedule has no room; another one may (`twill.codegen.lower.candidates`)."""
+    """One way to lower a schedule has no room; another one may (`twill.codegen.lower.candidates`). spilling: the build
+    that spills least of those that were refused for spills alone, if there is one."""
+
+    spilling: object = None
 
 
 class BuildRejected(CandidateRefused):

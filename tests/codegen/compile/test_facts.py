@@ -90,6 +90,14 @@ def test_a_few_registers_that_are_spilled_once_an_instance_are_no_reason_to_refu
             refuse((spilled,), KernelLines("kernel.py", {}), persistent)
 
 
+def test_spills_up_to_what_is_asked_for_are_taken_and_nothing_else_with_them() -> None:
+    refuse((facts(spill_stores=16, spill_loads=64),), KernelLines("kernel.py", {}), spills=16)
+    serialized = Remark("C7510", "Potential Performance Loss: wgmma.mma_async instructions are serialized", None)
+    for wrong in (facts(spill_stores=20), facts(spill_stores=16, remarks=(serialized,))):
+        with pytest.raises(exc.BuildRejected):
+            refuse((wrong,), KernelLines("kernel.py", {}), spills=16)
+
+
 def test_spills_are_nested_where_they_lie_in_a_loop_within_a_loop() -> None:
     entries = [
         ("STL", -1),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -9,10 +10,13 @@ import numpy as np
 import pytest
 
 from tests.conftest import ROOT
+from tests.tile_programs import Programs
 from twill.graph.extract import extract
 from twill.tile.interpret.sequential import run
 from twill.tile.program import Loop, TileProgram, walk
+from twill.tile.rewrite import loop_fusion
 from twill.tile.rewrite.pipeline import Allowed
+from twill.tile.scalars import Scalars
 
 FILE = str(ROOT / "tests" / "join_kernels.py")
 SIG = ("X=*fp32:16", "Y=*fp32:16", "scale=fp32", "split=i32", "end=i32")
@@ -108,3 +112,24 @@ def test_causal_attention_is_the_graph_of_full_attention(at_root: Path) -> None:
     for one, other in zip(causal.regions, full.regions, strict=True):
         assert [(n.kind, n.counts, n.mma) for n in one.nodes] == [(n.kind, n.counts, n.mma) for n in other.nodes]
         assert one.edges == other.edges
+
+
+def test_loops_that_are_not_alike_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirty loops from 0 have 435 runs; no run is tried of which two neighbours could not be one."""
+    p = Programs()
+    sums = p.constant(0.0, (16,), "f32")
+    for _ in range(30):
+        with p.loop(p.argument("n"), [sums]) as loop:
+            loop.yields = [p.op("add", loop.carried[0], p.load("x", (16,), "f32", at=(loop.i * 16,)))]
+        sums = loop.results[0]
+    p.store("y", sums)
+    tried: list[int] = []
+    could_join = loop_fusion._could_join
+
+    def counted(program: TileProgram, scalars: Scalars, run: Sequence[Loop]) -> object:
+        tried.append(len(run))
+        return could_join(program, scalars, run)
+
+    monkeypatch.setattr(loop_fusion, "_could_join", counted)
+    program = p.done()
+    assert loop_fusion.fuse_loops(program) is program and tried == [2] * 29

@@ -310,6 +310,27 @@ def test_barriers_mean_nothing_to_a_sequential_program(kernel_file: Callable[...
     assert kinds(translate(kernel_file(kernel(LOAD, "tl.debug_barrier()", STORE)))) == ["load", "store"]
 
 
+@pytest.mark.parametrize(("rows", "columns", "loops"), [(3, 3, 9), (8, 8, 64), (16, 16, 16), (17, 17, None)])
+def test_loops_around_loops_are_written_out_as_long_as_there_are_few(
+    rows: int, columns: int, loops: int | None, kernel_file: Callable[..., str]
+) -> None:
+    """Beyond that the inner one of them is in each of what is left, as a nest that becomes one loop, or is refused."""
+    lines = [
+        LOAD,
+        f"for i in range({rows}):",
+        f"    for j in range({columns}):",
+        "        for k in range(0, n, 64):",
+        "            x += tl.load(out + offs + (i * 3 + j) * n + k)",
+        STORE,
+    ]
+    if loops is None:
+        with pytest.raises(NestedLoop, match="a loop inside a loop"):
+            translate(kernel_file(kernel(*lines)))
+        return
+    program = translate(kernel_file(kernel(*lines)))
+    assert sum(isinstance(item, Loop) for item in program.body) == loops
+
+
 def test_unrolled_loops_have_simple_bounds(kernel_file: Callable[..., str]) -> None:
     source = kernel("for i in tl.range(0, n, loop_unroll_factor=2):", "    tl.store(out + i, 1.0)")
     program = translate(kernel_file(source))

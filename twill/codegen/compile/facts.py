@@ -174,9 +174,10 @@ def _ptx_place(listing: Listing | None, line: int) -> SourceLine | None:
 # ---------------------------------------------------------------- refusing
 
 
-def refuse(facts: tuple[KernelFacts, ...], lines: KernelLines, persistent: bool = False) -> None:
+def refuse(facts: tuple[KernelFacts, ...], lines: KernelLines, persistent: bool = False, spills: int = 0) -> None:
     """Raise BuildRejected for the first function that spills so that it takes time, waits more than its text says or
-    lost its budget. persistent: as for `KernelFacts.spills`."""
+    lost its budget. persistent: as for `KernelFacts.spills`. spills: bytes that a thread may store, whatever time they
+    take."""
     for fact in facts:
         for remark in fact.remarks:
             if remark.ignored_budget:
@@ -189,7 +190,7 @@ def refuse(facts: tuple[KernelFacts, ...], lines: KernelLines, persistent: bool 
                 place = remark.place or fact.first_mma
                 hint = "a smaller tile, a larger register budget, or no change to operands while a multiply runs"
                 raise _rejected("serialized", f"{remark.text} ({remark.code})", fact, place, lines, hint)
-        if fact.spills(persistent):
+        if fact.spills(persistent) and not 0 < fact.spill_stores <= spills:
             message = (
                 f"function '{fact.function}' spills registers: {fact.spill_stores} bytes stored, "
                 f"{fact.spill_loads} bytes loaded per thread, with {fact.registers} registers"

@@ -45,7 +45,10 @@ def _fused_once(program: TileProgram) -> TileProgram | None:
     if len(loops) < 2 or depends_on_order(program):
         return None
     uniformity = classify(program)
-    runs = [loops[i : i + n] for n in range(len(loops), 1, -1) for i in range(len(loops) - n + 1)]
+    scalars = Scalars(program, uniformity)
+    joins = [_could_join(program, scalars, pair) is not None for pair in pairwise(loops)]
+    runs = (loops[i : i + n] for n in range(len(loops), 1, -1) for i in range(len(loops) - n + 1)
+            if all(joins[i : i + n - 1]))  # fmt: skip
     for run in runs:
         made = fuse_run(program, uniformity, run)
         if made is not None:
@@ -55,13 +58,12 @@ def _fused_once(program: TileProgram) -> TileProgram | None:
 
 def fuse_run(program: TileProgram, uniformity: Uniformity, run: Sequence[Loop]) -> TileProgram | None:
     """With these loops, which follow one another, made one; None if they are not alike."""
-    if any(op.kind == "update" for loop in run for op in walk(loop.body)):
+    scalars = Scalars(program, uniformity)
+    could = _could_join(program, scalars, run)
+    if could is None:
         return None
-    between = _between(program, run)
-    aligned = _handed_on(program, run)
-    if between is None or aligned is None or not _continue(Scalars(program, uniformity), run):
-        return None
-    for main in _by_length(Scalars(program, uniformity), aligned):
+    between, aligned = could
+    for main in _by_length(scalars, aligned):
         others = {
             i: match_bodies(program, uniformity, aligned[main], loop) for i, loop in enumerate(aligned) if i != main
         }
@@ -69,6 +71,18 @@ def fuse_run(program: TileProgram, uniformity: Uniformity, run: Sequence[Loop]) 
         if len(found) == len(others):
             return _LoopFuser(program, uniformity, aligned, main, found).program_with(between)
     return None
+
+
+def _could_join(program: TileProgram, scalars: Scalars, run: Sequence[Loop]) -> tuple[Items, list[Loop]] | None:
+    """What stands between loops that could be one as far as their bounds and what they carry go, and the loops with
+    their carried values in one order. A run of loops of which two neighbours could not be one could not either."""
+    if any(op.kind == "update" for loop in run for op in walk(loop.body)):
+        return None
+    between = _between(program, run)
+    aligned = _handed_on(program, run)
+    if between is None or aligned is None or not _continue(scalars, run):
+        return None
+    return between, aligned
 
 
 def _between(program: TileProgram, run: Sequence[Loop]) -> Items | None:

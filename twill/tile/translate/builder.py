@@ -47,6 +47,7 @@ class ProgramBuilder:
         self.file, self._around, self.read = file, {id(op) for op in around}, frozenset(read)
         self.observes = observes
         self.line = 0
+        self.copies = 1  # of what is translated now: iterations of the loops around it that are written out
         self._over_tiles = 0
         self._in_scalar_loop = 0
         self._in_elected = 0

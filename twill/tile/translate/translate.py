@@ -36,6 +36,7 @@ TABLE = {**OPERATIONS, **MEMORY}
 MOST_OPERATIONS = 8_000
 OPERATION = re.compile(r'^\s+(?:%\S+ = )?"[a-z]+\.', re.MULTILINE)
 WRITTEN_OUT = 16  # iterations of a loop in a loop, or around one
+COPIES = 64  # of a loop within several that are written out
 
 
 def tile_program(spec: Specialization) -> TileProgram:
@@ -192,9 +193,7 @@ def _loop(file: str, op: RawOp, emitter: ProgramBuilder) -> None:
         refuse_attribute(file, op, unread(op))
     over_tiles = emitter.is_over_tiles(op)
     counts = None if over_tiles else _counts(op, emitter)
-    if counts is not None and (
-        emitter.in_loop or any(inner.name == "scf.for" for inner in op.regions[0][0].operations)
-    ):
+    if counts is not None and (emitter.in_loop or _has_loops(op)):
         _unrolled(op, counts, emitter)
         return
     if emitter.nested or emitter.in_scalar_loop:
@@ -218,12 +217,19 @@ def _loop(file: str, op: RawOp, emitter: ProgramBuilder) -> None:
 
 
 def _counts(op: RawOp, emitter: ProgramBuilder) -> range | None:
-    """The values of a loop's induction variable, if they are known now and not too many to be written out."""
+    """The values of a loop's induction variable, if they are known now and not too many to be written out; where there
+    are loops in it, as often as it is written out itself."""
     bounds = [emitter.literal(operand) for operand in op.operands[:3]]
     numbers = [int(bound.number) for bound in bounds if bound is not None]
-    if len(numbers) < 3 or numbers[2] <= 0 or len(range(*numbers)) > WRITTEN_OUT:
+    if len(numbers) < 3 or numbers[2] <= 0:
         return None
-    return range(*numbers)
+    counts = range(*numbers)
+    copies = len(counts) * emitter.copies if _has_loops(op) else 1
+    return counts if len(counts) <= WRITTEN_OUT and copies <= COPIES else None
+
+
+def _has_loops(op: RawOp) -> bool:
+    return any(inner.name == "scf.for" for inner in op.regions[0][0].operations)
 
 
 def _unrolled(op: RawOp, counts: range, emitter: ProgramBuilder) -> None:
@@ -231,6 +237,7 @@ def _unrolled(op: RawOp, counts: range, emitter: ProgramBuilder) -> None:
     block = op.regions[0][0]
     induction, *arguments = block.arguments
     carried = [emitter.made(operand) for operand in op.operands[3:]]
+    around, emitter.copies = emitter.copies, emitter.copies * max(1, len(counts))
     for number in counts:
         emitter.bind(induction, Literal(number, induction.type))
         for raw, made in zip(arguments, carried, strict=True):
@@ -238,5 +245,6 @@ def _unrolled(op: RawOp, counts: range, emitter: ProgramBuilder) -> None:
         for inner in block.operations:
             _translate(inner, emitter)
         carried = [emitter.made(operand) for operand in block.operations[-1].operands]
+    emitter.copies = around
     for raw, made in zip(op.results, carried, strict=True):
         emitter.bind(raw, made)
