@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import ClassVar, cast
 
 import pytest
@@ -46,7 +47,8 @@ class Searched:
     region: Region
     width: int
     share: int
-    at_most: float
+    at_most: float = 0
+    briefly: bool = False
     least: ClassVar[int] = 0
     asked: ClassVar[list[int]] = []
     open_below: None = None
@@ -54,6 +56,11 @@ class Searched:
     def better(self) -> tuple[Found, list[CooperationCandidate]] | None:
         self.asked.append(self.share)
         return (Found(100, self.share), []) if self.share >= self.least else None
+
+    def winner(self) -> tuple[Found, list[CooperationCandidate]]:
+        found = self.better()
+        assert found is not None
+        return found
 
 
 def fewer(least: int, share: int, few: int, monkeypatch: pytest.MonkeyPatch, bound: float = 0) -> tuple[int, list[int]]:
@@ -87,6 +94,26 @@ def test_where_something_else_bounds_the_interval_no_share_is_asked_about_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert fewer(0, 8, -2, monkeypatch, bound=100) == (0, [0])
+
+
+@pytest.mark.parametrize(
+    ("least", "bounds", "asked"),
+    [(0, (100, 100), [0]), (8, (100, 100), [0, 8, 0, 4, 6]), (8, (90, 100), [8, 6]), (8, (90, 90), [0, 8, 6])],
+    ids=["it will do", "it will not do", "its bound is less", "I is more than the bound"],
+)
+def test_no_share_is_tried_first_where_its_bound_is_that_of_the_share(
+    least: int, bounds: tuple[int, int], asked: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """bounds: without a share, and with one of 8."""
+    monkeypatch.setattr(split, "CandidateSearch", Searched)
+    monkeypatch.setattr(split, "balanced", lambda job, region: 8)
+    monkeypatch.setattr(split, "_heuristic_prefers", lambda *given: True)
+    monkeypatch.setattr(split, "_bound", lambda job, region, width, share: bounds[share > 0])
+    monkeypatch.setattr(Searched, "least", least)
+    monkeypatch.setattr(Searched, "asked", [])
+    job = cast(SolveJob, SimpleNamespace(options=SolveOptions()))
+    found, _ = split.winner(job, cast(Region, None))
+    assert cast(Found, found).share == least and Searched.asked == asked
 
 
 @pytest.mark.usefixtures("at_root")

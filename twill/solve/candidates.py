@@ -20,6 +20,7 @@ from twill.schedule.document import Bounds, CooperationCandidate
 from twill.smt.explain import ExplainRequest, explain
 from twill.smt.pins import select
 from twill.smt.search import Search
+from twill.smt.spending import FIRST_EFFORT
 from twill.solve.assemble import Solved
 from twill.solve.job import Searching, SolveJob
 from twill.solve.strategies import Baseline
@@ -45,13 +46,15 @@ def most_width(region: Region) -> int:
 class CandidateSearch:
     """The cooperations of one region, each with its search. width: of each, where the threads of one warp
     group have no room for a row block. polynomial: of 16 exponentials of each (`twill.graph.exponentials`); at_most:
-    cycles for each instance of a schedule that is worth looking for (None: any)."""
+    cycles for each instance of a schedule that is worth looking for (None: any). briefly: whether all is given up where
+    the first questions of a search are too hard."""
 
     job: SolveJob
     region: Region
     width: int = 1
     polynomial: int = 0
     at_most: float | None = None
+    briefly: bool = False
     searches: list[Searching] = field(default_factory=list)
 
     def winner(self) -> tuple[Solved, list[CooperationCandidate]]:
@@ -64,7 +67,7 @@ class CandidateSearch:
         return found
 
     def better(self) -> tuple[Solved, list[CooperationCandidate]] | None:
-        """The same; None if there is a limit on I, and no schedule within it."""
+        """The same; None if there is a limit on I, and no schedule within it, or none that is found as briefly."""
         bounded = [(g, lower_bounds(g, self.job.machine)) for g in self._pinnable(self.graphs())]
         whys = [self._why_not(g, b, bounded) for g, b in bounded]
         self.searches = [
@@ -83,6 +86,8 @@ class CandidateSearch:
                 hint="no --columns" if asked.columns else self._possible(),
             )
         self._search_all()
+        if self.briefly and self._contenders():
+            return None
         if self.at_most is None and all(s.best is None for s in self.searches):
             self._fall_back()
         scheduled = [s for s in self.searches if s.best is not None]
@@ -109,7 +114,7 @@ class CandidateSearch:
 
     def _search_all(self) -> None:
         while True:
-            contenders = self._contenders()
+            contenders = [s for s in self._contenders() if not self.briefly or s.effort <= FIRST_EFFORT]
             if not contenders or any(s.state == "out of budget" for s in self.searches):
                 return
             search = min(contenders, key=lambda s: (s.effort, _promise(s), -s.graph.cooperation.blocks))

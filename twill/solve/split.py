@@ -2,8 +2,8 @@
 
 The share is a variable of the solve with the values 0, 2, ... 14. Cooperations compete without one, and with the one at
 which the unit of special functions and the pipes of the polynomial hold a warp group for the shortest time; what a
-heuristic finds says which of the two comes first. Smaller shares that do not take more I are looked for: the next one,
-then none, then by bisection.
+heuristic finds says which of the two comes first. Where both have one bound of I, schedules without a share that reach
+it come before both. Smaller shares that do not take more I are looked for: the next one, then none, then by bisection.
 """
 
 from __future__ import annotations
@@ -34,6 +34,9 @@ def winner(job: SolveJob, region: Region, width: int = 1) -> Winner:
     share = balanced(job, region)
     if share and job.options.ii is None and _heuristic_prefers(job, region, width, share):
         with suppress(Infeasible, BadPin):
+            whole = bounded_alike(job, region, width, share)
+            if whole is not None:
+                return whole
             found = CandidateSearch(job, region, width, share).winner()
             return fewer(job, region, width, found, share)
     try:
@@ -43,6 +46,15 @@ def winner(job: SolveJob, region: Region, width: int = 1) -> Winner:
             raise
         return CandidateSearch(job, region, width, share).winner()  # the I that is asked for may take a share
     return less(job, region, width, found, share) if share and job.options.ii is None else found
+
+
+def bounded_alike(job: SolveJob, region: Region, width: int, share: int) -> Winner | None:
+    """The best schedule without shares, where it has the bound of I that `share` has, too: a chain of dependences or
+    another unit, not the exponentials. None where it has a larger bound, or no such schedule is found at once."""
+    bound = _bound(job, region, width, share)
+    if _bound(job, region, width, 0) != bound:
+        return None
+    return CandidateSearch(job, region, width, 0, bound, briefly=True).better()
 
 
 def less(job: SolveJob, region: Region, width: int, found: Winner, share: int) -> Winner:
