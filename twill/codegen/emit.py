@@ -33,11 +33,12 @@ from twill.codegen.room import Roomier, never
 from twill.codegen.targets.base import target_of
 from twill.codegen.verify.abstract.liveness import crowded, peak
 from twill.codegen.verify.abstract_machine import verify
+from twill.codegen.verify.ptx.atomic_orders import AtomicKind, reordered
 from twill.codegen.verify.ptx.early_accesses import early_accesses
 from twill.codegen.verify.ptx.findings import PtxFinding
 from twill.codegen.verify.ptx.thread_orders import BarrierPlaces, misordered
 from twill.codegen.warp.parameters import partial_sums
-from twill.codegen.warp.program import Elect, Pipeline, StoreGlobal, WarpProgram
+from twill.codegen.warp.program import Atomic, Elect, Pipeline, StoreGlobal, WarpProgram
 from twill.codegen.warp.text import text
 from twill.graph.build import Wired
 from twill.kernel.specialization import Specialization, problem_of
@@ -228,7 +229,11 @@ def refuse_misordered(program: WarpProgram, built: Emission) -> None:
     if not tensor and not elects and next(partial_sums(program), None) is None:
         return
     places = BarrierPlaces(tensor_barriers(program), buffers_end(program))
-    refuse_broken(program, misordered(parse(built.build.ptx).function(built.printed.function), places, elects))
+    function = parse(built.build.ptx).function(built.printed.function)
+    refuse_broken(program, misordered(function, places, elects))
+    if elects:
+        asked = [(AtomicKind(one.combine, int(one.element[1:])), one.order) for one in stmts if isinstance(one, Atomic)]
+        refuse_broken(program, reordered(function, asked))
 
 
 def refuse_early(program: WarpProgram, built: Emission) -> None:

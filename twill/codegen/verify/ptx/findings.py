@@ -18,6 +18,7 @@ RULES: dict[str, str] = {
     "tcgen05-fence": "tensor memory is used behind what others did there, without the tcgen05.fence on both sides",
     "partial-sums": "partial sums are counted, or read by who counted last, without a barrier and a fence",
     "elected": "what one thread releases or acquires for all, without a barrier between it and their accesses",
+    "atomic-order": "an atomic operation without the memory order, or the scope, that the kernel asks for",
     "tcgen05-registers": "a register of a tcgen05.ld is used before its wait::ld; the ISA does not promise its value",
     "tensor-memory": "tensor memory that is not allocated, allocated against the rules, or never given back",
     "bulk-wait": "a thread ends before bulk stores have read their shared memory",
