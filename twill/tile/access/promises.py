@@ -21,12 +21,15 @@ def missing_promises(program: TileProgram) -> Iterator[tuple[int, str]]:
 
 
 def unpromised(program: TileProgram) -> Iterator[tuple[Op, str]]:
-    """The same as accesses: each operation, and what is not known."""
-    listed: set[tuple[str, str]] = set()
+    """The same as accesses: the first operation of each line and tensor, and what is not known. A line in a loop that
+    was written out has many."""
+    listed: set[tuple[str, str | int]] = set()
     for op in program.ops():
         access = op.access
         reason = "" if access is None else access.transport_reason.split(";")[0]
-        if access is None or not MISSING.search(reason) or (access.base, reason) in listed:
+        if access is None or not MISSING.search(reason):
             continue
-        listed.add((access.base, reason))
-        yield op, reason
+        told = {(access.base, reason), (access.base, op.line)}
+        if not told & listed:
+            yield op, reason
+        listed |= told
