@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from tests.conftest import ROOT
 from tests.schedules import attention_schedule
 from tests.show.test_text import unproven
 from twill.cli import main
+from twill.codegen.lowerable import refuse_unlowerable
 from twill.exc import BudgetExhausted, Infeasible
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
@@ -43,10 +45,11 @@ class Played:
 
 @pytest.fixture
 def play(monkeypatch: pytest.MonkeyPatch) -> Callable[[Schedule | Exception], Played]:
-    """Puts a played solver in the place of the real one."""
+    """Puts a played solver in the place of the real one, but for what lowering asks of it."""
 
     def put(answer: Schedule | Exception) -> Played:
         played = Played(answer)
+        assert refuse_unlowerable.__module__ in sys.modules  # it has the real one by a name of its own
         monkeypatch.setattr(pipeline, "solve", played)
         return played
 

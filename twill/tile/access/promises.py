@@ -29,7 +29,7 @@ def unpromised(program: TileProgram) -> Iterator[tuple[Op, str]]:
         reason = "" if access is None else access.transport_reason.split(";")[0]
         if access is None or not MISSING.search(reason):
             continue
-        told = {(access.base, reason), (access.base, op.line)}
+        told: set[tuple[str, str | int]] = {(access.base, reason), (access.base, op.line)}
         if not told & listed:
             yield op, reason
         listed |= told
