@@ -143,6 +143,15 @@ def test_a_product_of_int8_is_one_of_kind_i8_with_32_of_k_each() -> None:
     assert not made.manifest.changes
 
 
+def test_what_has_no_products_of_int8_gets_those_of_bf16() -> None:
+    """Modules of Gluon."""
+    made = (kernel(INT8).on(blackwell.machine(), integers=integers).program for integers in (False, True))
+    multiplied = [
+        [program.type_of(op.operands[0]).element for op in program.ops() if op.kind == "dot"] for program in made
+    ]
+    assert multiplied == [["bf16"], ["i8"]]
+
+
 WRONG = {
     "operands have no sign": instruction_descriptor(128, 128, "s32", "u8", "u8"),
     "A has no sign": instruction_descriptor(128, 128, "s32", "u8", "s8"),

@@ -10,7 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests import blackwell, blackwell_attention, blackwell_kept, blackwell_table, sentry, tool_survey
+from tests import (
+    blackwell,
+    blackwell_attention,
+    blackwell_kept,
+    blackwell_table,
+    blackwell_times,
+    sentry,
+    tool_survey,
+)
 from tests.blackwell import GEMM
 from tests.blackwell_rows import MULTICAST as LOADED_TOGETHER
 from tests.blackwell_rows import ROWS, Row
@@ -126,6 +134,18 @@ def test_a_row_of_the_table_says_what_is_not_proven_and_nothing_of_what_has_no_p
     line = RESULTS.read_text(encoding="utf-8").splitlines()[0]
     one = Known(**{**json.loads(line), "proven": False, "predicted": 0.0})
     assert f"{one.ii}, not proven |  |" in table([one])
+
+
+def test_a_text_is_the_same_whatever_the_lines_of_the_headers() -> None:
+    one, moved, other = (
+        f"\tadd.s32 %r1, %r2, {n};\n\t.loc\t3 {line} 5\n\tret;\n" for n, line in ((1, 7), (1, 8), (2, 7))
+    )
+    assert blackwell_table.digest_of(one) == blackwell_table.digest_of(moved) != blackwell_table.digest_of(other)
+
+
+def test_two_cores_compile_and_verify_at_once() -> None:
+    assert blackwell_times.way({"all": 10.0, "NVRTC": 2.0, "abstract machine": 4.0}) == 4.0 + 3.0
+    assert blackwell_times.way({"all": 10.0, "NVRTC": 3.0, "abstract machine": 1.0}) == 6.0 + 3.0
 
 
 LINES = [

@@ -38,8 +38,7 @@ DEV u64 tensor_descriptor(u64 descriptor) {
   }
 TWILL_TENSOR_MULTIPLY(f16)
 TWILL_TENSOR_MULTIPLY(tf32)
-TWILL_TENSOR_MULTIPLY(f8f6f4)
-TWILL_TENSOR_MULTIPLY(i8)
+TWILL_TENSOR_MULTIPLY(f8f6f4) TWILL_TENSOR_MULTIPLY(i8)
 #undef TWILL_TENSOR_MULTIPLY
 // The same with A in tensor memory, 128 lanes from `a` on, 32 bytes of each.
 DEV void tensor_multiply_a_f16(u32 tensor, u32 a, u64 b, u32 instruction, bool more) {

@@ -26,8 +26,7 @@ DEV void tensor_commit_pair(u32 bar) {
   }
 TWILL_TENSOR_MULTIPLY(f16)
 TWILL_TENSOR_MULTIPLY(tf32)
-TWILL_TENSOR_MULTIPLY(f8f6f4)
-TWILL_TENSOR_MULTIPLY(i8)
+TWILL_TENSOR_MULTIPLY(f8f6f4) TWILL_TENSOR_MULTIPLY(i8)
 #undef TWILL_TENSOR_MULTIPLY
 // "cp.async.bulk.tensor", .cta_group::2: into this CTA, bytes counted on bar in the first of the two: bit 24 of an address in
 // shared memory says which of them it is in.
