@@ -72,6 +72,10 @@ class ProgramBuilder:
         made = self._made[raw]
         return made if isinstance(made, Literal) else None
 
+    def is_made(self, raw: int) -> bool:
+        """Whether a raw value stands for something yet."""
+        return raw in self._made
+
     def made(self, raw: int) -> Made:
         """What a raw value is."""
         return self._made[raw]

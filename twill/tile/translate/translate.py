@@ -20,6 +20,7 @@ from twill.tile.tile_instances import of_tiles
 from twill.tile.translate.attributes import unread
 from twill.tile.translate.branches import blocks_without_loops, conditional
 from twill.tile.translate.builder import Literal, ProgramBuilder
+from twill.tile.translate.constant_nests import constant_nest, write_nest
 from twill.tile.translate.counted_while import count_whiles
 from twill.tile.translate.elected import observes
 from twill.tile.translate.folds import fold
@@ -192,6 +193,10 @@ def _loop(file: str, op: RawOp, emitter: ProgramBuilder) -> None:
     if unread(op):
         refuse_attribute(file, op, unread(op))
     over_tiles = emitter.is_over_tiles(op)
+    nest = None if over_tiles or emitter.in_loop else constant_nest(op, emitter, _counts)
+    if nest is not None:
+        write_nest(nest, emitter, lambda inner: _translate(inner, emitter))
+        return
     counts = None if over_tiles else _counts(op, emitter)
     if counts is not None and (emitter.in_loop or _has_loops(op)):
         _unrolled(op, counts, emitter)
