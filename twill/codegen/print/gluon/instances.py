@@ -6,7 +6,7 @@ role of several groups that take instances alternately walks every second of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from twill import exc
@@ -174,13 +174,23 @@ def _print_scalar(name: str, value: Expr, out: PythonWriter) -> None:
             out.line(f"{name} = {count(other).text}")
             with out.block(f"if {_holds(condition)}"):
                 out.line(f"{name} = {count(one).text}")
-        case Apply(operands=operands) if not out.fits(f"{name} = ", [count(value).text], ""):
-            parts = tuple(Local(f"{name}_{number}", one.element) for number, one in enumerate(operands, 1))
+        case Apply(operands=operands) if not out.fits("    ", [count(value).text], ""):
+            told = zip(_told_apart(name, operands), operands, strict=True)
+            parts = tuple(Local(part, one.element) for part, one in told)
             for part, operand in zip(parts, operands, strict=True):
                 _print_scalar(part.name, operand, out)
-            out.line(f"{name} = {count(replace(value, operands=parts)).text}")
+            out.assign(name, count(replace(value, operands=parts)).text)
         case _:
-            out.line(f"{name} = {count(value).text}")
+            out.assign(name, count(value).text)
+
+
+def _told_apart(name: str, operands: Sequence[Expr]) -> list[str]:
+    """Names of the operands of an expression that has a name: after the first scalar in each, or after the side on
+    which it stands."""
+    found = [next((node.name for node in nodes(one) if isinstance(node, Local)), "") for one in operands]
+    if "" in found or len({*found}) < len(found):
+        return [f"{name}_{side}" for side, _ in zip(("left", "right", "third"), operands, strict=False)]
+    return [f"of_{one}" for one in found]
 
 
 def _holds(condition: Expr) -> str:

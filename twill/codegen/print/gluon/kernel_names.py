@@ -11,21 +11,29 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from twill.codegen.warp.program import Compute, Reg, WarpGroup, WarpProgram
+from twill.codegen.print.gluon.role import identifier
+from twill.codegen.warp.program import Compute, LoadShared, Range, Reg, SlotRef, TmaLoad, WarpGroup, WarpProgram
 from twill.tile.program import Items, Loop, TileProgram
 
 _NUMBERED = re.compile(r"(_\d+)+$")
 _BEFORE = re.compile(r"^(.*?)(_\d+)?_before")
 CONVERSION = "cast"
+LEFT = "_left"  # of what a conversion has left out of a number (`twill.tile.rewrite`)
+_OF_BLOCK = re.compile(r"\.\d+\b")  # ".0": of the first row block
 
 
 def with_names_of_the_kernel(program: WarpProgram) -> WarpProgram:
     """The program with such names."""
     carried, ends = _carried(program.program.body), _ends(program.program)
-    return replace(program, groups=tuple(_renamed(group, carried, ends) for group in program.groups))
+    copied = {s.target.buffer for group in program.groups for s in group.stmts if isinstance(s, TmaLoad)}
+    tiles = {buffer.id: identifier(_OF_BLOCK.sub("", buffer.name)) for buffer in program.buffers if buffer.id in copied}
+    return replace(program, groups=tuple(_renamed(group, carried, ends, tiles) for group in program.groups))
 
 
-def _renamed(group: WarpGroup, carried: dict[str, str], ends: dict[tuple[str, int], str]) -> WarpGroup:
+def _renamed(
+    group: WarpGroup, carried: dict[str, str], ends: dict[tuple[str, int], tuple[str, int]], tiles: dict[int, str]
+) -> WarpGroup:
+    """tiles: what the tiles of a tensor are called, by buffer."""
     names = {fragment.id: fragment.name for fragment in group.fragments}
     for number, name in names.items():
         if (before := _BEFORE.match(name)) and before[1] in carried:
@@ -33,8 +41,15 @@ def _renamed(group: WarpGroup, carried: dict[str, str], ends: dict[tuple[str, in
     for stmt in group.stmts:
         match stmt:
             case Compute(kind, (Reg(source),), result=result, line=line) if kind == CONVERSION:
-                if ends.get((_base(names[result]), line), CONVERSION) != CONVERSION:
+                if ends.get((_base(names[result]), line), (CONVERSION, 0))[0] != CONVERSION:
                     names[result] = f"{_base(names[source])}_{group.fragment(result).element}"
+            case Compute("sub", (Reg(source), Reg()), result=result) if _base(names[result]).endswith(LEFT):
+                names[result] = _base(names[source]) + LEFT
+            case LoadShared(source=SlotRef(buffer), result=result) if buffer in tiles:
+                names[result] = tiles[buffer]
+            case Range(result, line=line) if ends.get((_base(names[result]), line), ("", 1))[1] != 1:
+                along = getattr(group.fragment(result).layout, "axis", 0)
+                names[result] = "rows" if along == 1 else "columns"
     return replace(group, fragments=tuple(replace(one, name=names[one.id]) for one in group.fragments))
 
 
@@ -57,6 +72,11 @@ def _carried(items: Items) -> dict[str, str]:
     return made
 
 
-def _ends(program: TileProgram) -> dict[tuple[str, int], str]:
-    """The last operation of each line that assigns a variable: (name, line) -> kind."""
-    return {(op.name, op.line): op.kind for op in program.ops() if op.name}
+def _ends(program: TileProgram) -> dict[tuple[str, int], tuple[str, int]]:
+    """The last operation of each line that assigns a variable: (name, line) -> its kind, and how many axes its result
+    has."""
+    found = (op for op in program.ops() if op.name)
+    return {
+        (op.name, op.line): (op.kind, max((len(program.type_of(r).shape) for r in op.results), default=0))
+        for op in found
+    }

@@ -122,7 +122,9 @@ def _index(axis: WindowAxis, layout: Layout, spread: str, role: Role, line: int)
     """A variable for the elements of an axis, as a vector along its axis of the tile."""
     within = f"gl.arange(0, {axis.extent}, layout={role.layout(layout)}){spread}"
     offset = role.scalar(axis.offset)
-    name = role.free_local("offs")
+    kind = (axis.extent, role.layout(layout), spread)
+    name = role.offsets.setdefault(kind, "") or role.free_local("offs")
+    role.offsets[kind] = name
     role.out.line(f"{name} = {within}" if offset.text == "0" else f"{name} = {offset.within(SUM)} + {within}", line)
     return Text(name)
 

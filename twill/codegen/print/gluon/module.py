@@ -225,7 +225,8 @@ def _parameters(
     program: WarpProgram, roles: tuple[Role, ...], descriptors: tuple[DescriptorParameter, ...]
 ) -> tuple[str, ...]:
     """Of the kernel: descriptors, arguments of the Triton kernel that the roles ask for, the launch."""
-    arguments = tuple(a.name for a in program.program.arguments if a.name.isidentifier())
+    given = (a for a in program.program.arguments if not a.type.element.startswith("desc"))
+    arguments = tuple(a.name for a in given if a.name.isidentifier())
     launch = (*(f"grid_{axis}" for axis in grid_sizes(program)), "instances")
     more = ("together",) if program.once else ()
     every = (*(d.name for d in descriptors), *arguments, *launch, *more)

@@ -8,6 +8,7 @@ where the variable itself is in a ring.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 
 from twill.codegen.warp.program import (
@@ -18,25 +19,47 @@ from twill.codegen.warp.program import (
     StoreAccumulator,
     StoreShared,
     TensorMultiply,
+    TmaLoad,
     WarpGroup,
     WarpProgram,
 )
 
 _OF_BLOCK = re.compile(r"\.\d+\b")  # ".0": of the first row block
 _NUMBERS = re.compile(r"(_\d+)+$")
+_POINTER = re.compile(r"_(desc|ptr)$")
+ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
 
 def with_distinct_buffers(program: WarpProgram) -> WarpProgram:
     """The program no two of whose buffers have one name, by which a module tells them apart; a ring is called as its
-    buffer is."""
+    buffer is. Tiles of `dot(a.load(...), b.load(...))`, which have no variables in the kernel and are called as the
+    product, get the names of the tensors that they are of."""
+    loaded = _loaded(program)
+    taken = {buffer.name for buffer in program.buffers if buffer.id not in loaded}
     names: list[str] = []
     for buffer in program.buffers:
-        more = (f"{buffer.name} part {number}" for number in range(2, len(program.buffers) + 2))
-        names.append(next(n for n in (buffer.name, *more) if n not in names))
+        name = loaded.get(buffer.id, buffer.name) if buffer.name in taken else buffer.name
+        names.append(next(n for n in (name, *another(name)) if n not in names))
     buffers = tuple(replace(buffer, name=name) for buffer, name in zip(program.buffers, names, strict=True))
     renamed = {b.id for b, name in zip(program.buffers, names, strict=True) if b.name != name}
     arefs = (replace(a, name=names[a.buffers[0]]) if renamed.intersection(a.buffers[:1]) else a for a in program.arefs)
     return replace(program, buffers=buffers, arefs=tuple(arefs))
+
+
+def another(name: str) -> Iterator[str]:
+    """What a second buffer of that name is called, and those behind it."""
+    yield from (f"{ordinal} {name}" for ordinal in ORDINALS)
+    yield from (f"{name} {number}" for number in range(len(ORDINALS) + 2, 999))
+
+
+def _loaded(program: WarpProgram) -> dict[int, str]:
+    """Buffers that copies fill -> what the tensor is called that is copied."""
+    made: dict[int, str] = {}
+    for stmt in (stmt for group in program.groups for stmt in group.stmts):
+        if isinstance(stmt, TmaLoad):
+            name, block = program.maps[stmt.map].argument, _OF_BLOCK.search(program.buffers[stmt.target.buffer].name)
+            made[stmt.target.buffer] = _POINTER.sub("", name) + (block[0] if block else "")
+    return made
 
 
 def with_own_names(program: WarpProgram) -> WarpProgram:

@@ -46,6 +46,7 @@ class Role:
     flying: fragments that products in flight may use. descriptors: names of (tensor map, block), of the whole kernel.
     among: places in the section of the groups that do what is printed now. known: fragments that may hold constants;
     masking: indices that masks compare with known ones. indices: variables of indices along an axis, by name and text.
+    offsets: of places in windows of global memory, which each access computes anew, by length, layout and axis.
     parts: names of the parts of a fragment's columns, where it was taken apart. first_column: variable of a loop over
     parts of tensor memory's columns; what is printed is of the first part.
     """
@@ -74,6 +75,7 @@ class Role:
     known: frozenset[int] = frozenset()
     masking: frozenset[int] = frozenset()
     indices: dict[tuple[str, str], str] = field(default_factory=dict)
+    offsets: dict[tuple[int, str, str], str] = field(default_factory=dict)
     parts: dict[int, list[str]] = field(default_factory=dict)
     first_column: str = ""
 
@@ -198,6 +200,8 @@ class Role:
             base = _NUMBERED.sub("", identifier(_NUMBERED.sub("", fragment.name)))
             if source and (base in self.taken or base == "cast"):
                 base = f"{source}_{fragment.element}"
+            if base in self.taken and (of_block := identifier(fragment.name)) not in self.taken:
+                base = of_block  # alpha_1: of the second row block
             self.names[number] = free(base, self.taken)
         return self.names[number]
 
@@ -224,7 +228,10 @@ def role_of(program: WarpProgram, section: Section, descriptors: dict[tuple[int,
         given, start=_own(given.start), body=_own(given.body), skip=_own(given.skip), finish=_own(given.finish)
     )
     stream, counters = merged(stream)
-    taken = {a.name for a in program.program.arguments} | {"gl", "tma", "instance"} | shared_names()
+    described = {entry.argument for entry in program.maps if not entry.argument.endswith("desc")}  # here `a_desc`
+    plain = (a for a in program.program.arguments if not a.type.element.startswith("desc"))
+    taken = {a.name for a in plain} | {a.name for a in program.program.arguments if a.name not in described}
+    taken |= {"gl", "tma", "instance"} | shared_names()
     taken |= {RANK, *TOLD} if program.pairs else set()
     role = Role(
         program,

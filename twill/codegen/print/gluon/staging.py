@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from twill.codegen.print.gluon.ring_names import another
 from twill.codegen.warp.program import (
     Buffer,
     SlotRef,
@@ -50,7 +51,7 @@ def _part(buffer: Buffer, rows: int, first: int, width: int) -> Buffer:
     number = first // width
     return replace(
         buffer,
-        name=f"{buffer.name} part {number + 1}",
+        name=(buffer.name, *another(buffer.name))[number],
         shape=(rows, width),
         bytes=share,
         offset=buffer.offset + number * share,

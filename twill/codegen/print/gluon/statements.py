@@ -9,6 +9,7 @@ from twill import exc
 from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.columns import print_columns
 from twill.codegen.print.gluon.constants import HELPER, INDICES
+from twill.codegen.print.gluon.elementwise import PRINTERS as ELEMENTWISE
 from twill.codegen.print.gluon.elementwise import Elementwise, print_elementwise
 from twill.codegen.print.gluon.error_function import print_tail
 from twill.codegen.print.gluon.fold import FoldedBlock, folds, reads
@@ -73,7 +74,8 @@ from twill.codegen.warp.program import (
 
 FOLDED = 60  # characters of a value that is printed where it is read
 PARTIAL = 24  # of one that is no variable of the kernel, and is printed wherever it is read
-UNNAMED = "t"  # a scalar for which the kernel has no name
+UNNAMED, NAMELESS = "t", "result"
+"""A scalar for which the kernel has no name; and a tensor."""
 
 
 def print_block(stmts: Sequence[Stmt], role: Role) -> None:
@@ -229,14 +231,20 @@ def print_value(stmt: Stmt, made: Value, folded: bool, role: Role) -> None:
         return
     source = ""
     if isinstance(stmt, Compute) and stmt.kind == "cast" and isinstance(stmt.operands[0], Reg):
-        source = role.names.get(stmt.operands[0].fragment, "")
+        read = stmt.operands[0].fragment
+        source = role.names.get(read) or _named(base_of(role.fragment(read).name))
     if isinstance(want, OperandA) and result in role.known:
         role.out.call(f"{role.name(result, source)} = {HELPER}", [text.text, role.layout(want)], kernel=stmt.line)
         return
     said = role.converted(text, layout, want)
     if isinstance(stmt, Range):
         role.names.setdefault(result, _name_of_indices(result, said.text, role))
-    role.out.line(f"{role.name(result, source)} = {said.text}", stmt.line)
+    role.out.assign(role.name(result, source), said.text, stmt.line)
+
+
+def _named(name: str) -> str:
+    """A name that the kernel gives, or one for what has none and is called as its operation."""
+    return NAMELESS if name in ELEMENTWISE else name
 
 
 def _name_of_indices(result: int, text: str, role: Role) -> str:
@@ -329,12 +337,15 @@ def print_let(stmt: Let, role: Role) -> None:
     """A scalar; in place where it is read once or is no more than a name."""
     text = role.scalar(stmt.value)
     uses = reads(role.stream, stmt.name)
-    short = len(text.text) <= (FOLDED if uses == 1 else PARTIAL if _is_part(stmt, role) else 0)
+    nameless = base_of(stmt.name) == UNNAMED
+    trips = [loop.trip for loop in role.stream.stmts if isinstance(loop, Pipeline)]
+    is_trip = nameless and Local(stmt.name) in trips
+    repeated = nameless and not is_trip or _is_part(stmt, role)
+    short = len(text.text) <= (FOLDED if uses == 1 else PARTIAL if repeated else 0)
     if uses == 0 or short or text.text.isalnum():
         role.locals[stmt.name] = text
         return
-    trips = [loop.trip for loop in role.stream.stmts if isinstance(loop, Pipeline)]
-    name = role.free_local("steps" if Local(stmt.name) in trips and base_of(stmt.name) == UNNAMED else stmt.name)
+    name = role.free_local("steps" if is_trip else stmt.name)
     role.locals[stmt.name] = Text(name)
     role.out.line(f"{name} = {text.text}", stmt.line)
 

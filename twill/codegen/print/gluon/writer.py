@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -43,6 +44,21 @@ class PythonWriter:
             for text in lines:
                 self.line(text, kernel)
         self.line(tail if len(lines) == 1 else f"{tail}  # fmt: skip", kernel)
+
+    def assign(self, name: str, text: str, kernel: int = 0) -> None:
+        """`name = text`; one that is too long as ruff breaks it: arguments of a call on the next line, others in
+        parentheses."""
+        room = WIDTH - STEP * self._depth
+        if len(name) + len(" = ") + len(text) <= room:
+            self.line(f"{name} = {text}", kernel)
+            return
+        tree = ast.parse(text, mode="eval").body
+        if isinstance(tree, ast.Call) and not tree.keywords:
+            given = [text[one.col_offset : one.end_col_offset] for one in tree.args]
+            self.call(f"{name} = {text[: tree.func.end_col_offset]}", given, kernel=kernel)
+            return
+        for part in (f"{name} = (", " " * STEP + text, ")"):
+            self.line(part, kernel)
 
     def fits(self, head: str, arguments: Sequence[str], tail: str = ")") -> bool:
         """Whether a call stands on one line."""
