@@ -274,7 +274,7 @@ def test_an_order_of_instances_is_refused_where_programs_walk() -> None:
 
 def test_modules_of_gluon_have_no_walk() -> None:
     with pytest.raises(NotInGluon, match="no loops around a kernel's work"):
-        refuse_at_once(kernel("products", "products").program, "chosen", "sm_90a")
+        refuse_at_once(kernel("products", "products").program, "sm_90a")
 
 
 HEAD = """

@@ -115,7 +115,7 @@ def test_numbers_that_decide_on_a_loop_are_asked_for() -> None:
 
 def test_modules_of_gluon_have_no_such_loop() -> None:
     with pytest.raises(NotInGluon, match="no `while` loops"):
-        refuse_at_once(emission("searched").program.program, "chosen", "sm_90a")
+        refuse_at_once(emission("searched").program.program, "sm_90a")
 
 
 HEAD = "@triton.jit\ndef k(p, x, n, B: tl.constexpr):\n    i = tl.arange(0, B)\n"

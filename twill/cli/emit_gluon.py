@@ -33,7 +33,7 @@ def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> 
     from twill.codegen.warp.text import text
 
     kernel = kernel.on(machine, integers=False)
-    refuse_at_once(kernel.program, arguments.order, machine.architecture)
+    refuse_at_once(kernel.program, machine.architecture)
     refuse_clusters(kernel.graph, machine, arguments)
 
     def make(asked: Namespace) -> GluonEmission:

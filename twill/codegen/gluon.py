@@ -26,11 +26,13 @@ from twill.codegen.compile.gluon.triton import (
 )
 from twill.codegen.emission import Extracted, OnStep, refuse_foreign
 from twill.codegen.lower.candidates import CandidateRefusal, LoweringCandidate, candidates
+from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.lower.streams import streams
 from twill.codegen.lowering import with_barriers
 from twill.codegen.numerics import changes
 from twill.codegen.passes.pipeline import run_passes
 from twill.codegen.print.gluon import blackwell, hopper
+from twill.codegen.print.gluon.fetched import COUNTER
 from twill.codegen.print.gluon.module import GluonModule, print_gluon
 from twill.codegen.print.gluon.sayable import UNSAID, sayable
 from twill.codegen.print.gluon.shared import FILE, shared_text
@@ -53,7 +55,7 @@ MOST_LOCAL = 16 * 4
 ATTEMPTS = 6  # lowerings that are compiled, each for some seconds, before a module is refused for what it keeps there
 ARCHITECTURES = {**hopper.ARCHITECTURES, **blackwell.ARCHITECTURES}
 PAIR = 2  # CTAs that multiply together, where a schedule is one of pairs
-LAUNCH = "i32"  # what the launcher adds to the arguments of the Triton kernel
+LAUNCH, COUNTED = "i32", "ptr:i32"  # what the launcher adds to the arguments of the Triton kernel
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,7 @@ def _of_schedule(kernel: Extracted, schedule: Schedule, machine: Machine, notify
     check_or_raise(schedule, machine)
     notify("lowering to what Gluon can say")
     fewest: GluonEmission | None = None
-    for program in islice(lowerings(kernel.wired, schedule, machine), ATTEMPTS):
+    for program in islice(lowerings(kernel.wired, schedule, machine, kernel.order), ATTEMPTS):
         made = _emitted(kernel, program, schedule, machine, notify)
         if made.compiled.local <= MOST_LOCAL and not made.compiled.waits:
             return made
@@ -207,7 +209,7 @@ def lower_for_gluon(wired: Wired, schedule: Schedule, machine: Machine) -> WarpP
     return next(lowerings(wired, schedule, machine))
 
 
-def lowerings(wired: Wired, schedule: Schedule, machine: Machine) -> Iterator[WarpProgram]:
+def lowerings(wired: Wired, schedule: Schedule, machine: Machine, order: Order = "static") -> Iterator[WarpProgram]:
     """The warp programs of the candidates that fit and that Gluon can say, the best predicted first; each whole, and
     with what follows its loops in parts of columns. Errors: NotInGluon if there is none, ScheduleMismatch,
     UnsupportedInKernel, SharedMemoryFull."""
@@ -216,7 +218,7 @@ def lowerings(wired: Wired, schedule: Schedule, machine: Machine) -> Iterator[Wa
     for candidate in candidates(wired.program, schedule, machine):
         for registers in hopper.PARTS:
             try:
-                made = _lowered(wired, schedule, machine, candidate, registers)
+                made = _lowered(wired, schedule, machine, candidate, registers, order)
             except (exc.NotInGluon, exc.CandidateRefused) as error:
                 refused = refused if isinstance(refused, exc.NotInGluon) else error
                 continue
@@ -229,10 +231,10 @@ def lowerings(wired: Wired, schedule: Schedule, machine: Machine) -> Iterator[Wa
 
 
 def _lowered(
-    wired: Wired, schedule: Schedule, machine: Machine, candidate: LoweringCandidate, registers: int
+    wired: Wired, schedule: Schedule, machine: Machine, candidate: LoweringCandidate, registers: int, order: Order
 ) -> WarpProgram | None:
     ctas = PAIR if schedule.cooperation.pair else 1
-    made = streams(wired, schedule, machine, candidate, "static", ctas)
+    made = streams(wired, schedule, machine, candidate, "dynamic" if order == "dynamic" else "static", ctas)
     if isinstance(made, CandidateRefusal):
         if made.error is not None:
             raise made.error
@@ -254,7 +256,7 @@ def signature_of(module: GluonModule, program: WarpProgram, path: Path) -> tuple
             one = descriptors[name]
             kind = descriptor_type(program.maps[one.map].element, one.block, layouts[one.layout].value)
         else:
-            element = elements.get(name, LAUNCH)
+            element = elements.get(name, COUNTED if name == COUNTER else LAUNCH)
             kind = scalar_type(f"*{element.partition(':')[2]}" if ":" in element else element)
         made.append((name, kind))
     return tuple(made)

@@ -39,6 +39,7 @@ KNOWN = frozenset({"tcgen05-registers"})
 """What Triton's compilers do to every kernel that reads tensor memory: registers of a `tcgen05.ld` are used in front of
 its `wait::ld`, whose order is left to ptxas. No module can say otherwise."""
 MADE = 100  # launches that are looked at for one with many instances
+COUNTER = "(counter)"  # what the launcher passes for the counter of instances
 SCRATCH = "(scratch)"  # Triton's two pointers behind the kernel's own parameters; nothing is there
 LANES = 32
 
@@ -109,7 +110,7 @@ def recorded(
     kernel, named = _Recorder(), vars(module)
     launcher = named[specialization.kernel]
     shared = type(launcher).__init__.__globals__  # of the file beside the module, whose `descriptor` it calls
-    stand_in = {"TensorDescriptor": _Made, "multiprocessors": lambda: ctas}
+    stand_in = {"TensorDescriptor": _Made, "multiprocessors": lambda: ctas, "counter": lambda: _Given(COUNTER)}
     places = [(named, {entry: kernel, **stand_in}), (shared, stand_in)]
     saved = [(place, {name: place.get(name) for name in changed}) for place, changed in places]
     for place, changed in places:
@@ -161,9 +162,10 @@ def execute(
     program: WarpProgram,
     launch: CheckedLaunch,
     ctas: int = 2,
+    answers: tuple[int, ...] = (),
 ) -> Execution:
     """The compiled module at `path` launched, and its differences from the sequential tile program. ctas: that there is
-    room for, or pairs of them."""
+    room for, or pairs of them. answers: to requests for the place of a CTA that has not started."""
     tile = program.program
     together = program.cluster.ctas if program.cluster is not None else 1
     launch, against = in_range(program, launch)
@@ -177,13 +179,14 @@ def execute(
         compiled.entry,
         ptx.PtxLaunch(
             arguments=[*given, *scratch],
-            tensors={**bits, SCRATCH: np.zeros(16, np.uint8)},
+            tensors={**bits, SCRATCH: np.zeros(16, np.uint8), COUNTER: np.zeros(1, np.int32)},
             grid=(launched.grid[0] * together, 1, 1),
             cluster=together,
             threads=compiled.warps * LANES,
             shared=compiled.shared,
             scattered_budgets=True,
             tolerated=KNOWN,
+            answers=answers,
         ),
     )
     arrays = {name: as_held(result.tensors[name], elements[name]) for name in launch.arrays}
@@ -194,6 +197,10 @@ def execute(
     asked, has = (launched.warps, launched.ctas), (WARPS, together)
     if asked != has:
         said.append("launched with {} warps and {} CTAs of a cluster, and compiled for {} and {}".format(*asked, *has))
+    if result.tensors[COUNTER][0]:
+        said.append(
+            f"the counter of instances is left at {result.tensors[COUNTER][0]}, and the next launch begins there"
+        )
     return replace(found, differences=tuple(said))
 
 

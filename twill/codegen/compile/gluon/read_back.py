@@ -22,6 +22,7 @@ from twill.codegen.compile.gluon.read_rings import ring_facts
 from twill.codegen.compile.gluon.renamed import under_their_names
 from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.facts import BUDGETS, ModuleFact, inits
+from twill.codegen.print.gluon.fetched import COUNTED, REQUESTED
 from twill.codegen.print.gluon.shared import shared_names, shared_text
 
 _LOC = re.compile(
@@ -40,6 +41,8 @@ _NAMED = (
     (hopper.PTX_PROXY_FENCE, hopper.FENCED),
     (re.compile(r"cp\.async\.bulk\.tensor\.\S*shared::(?:cta|cluster)\.global"), "copy into shared memory"),
     (re.compile(r"cp\.async\.bulk\.tensor\.\S*global\.shared::cta"), "copy out of shared memory"),
+    (re.compile(r"clusterlaunchcontrol\.try_cancel\b"), REQUESTED),
+    (re.compile(r"\batom\.\S*global\S*\.add\b"), COUNTED),
 )
 _CONSTANT = re.compile(r"\s*mov\.b32\s+(%\w+),\s*(-?\d+);")
 

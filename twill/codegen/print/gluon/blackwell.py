@@ -12,7 +12,7 @@ from twill.codegen.print.gluon.role import Role
 from twill.codegen.warp.program import LoadAccumulator, SlotRef, StoreAccumulator, TensorMultiply, WarpProgram
 
 MODULE = "triton.experimental.gluon.language.nvidia.blackwell"
-NAMES = ("tcgen05_commit", "tcgen05_mma")
+NAMES = ("clc", "tcgen05_commit", "tcgen05_mma")
 """What the module has of the instructions below."""
 
 ARCHITECTURES = {"sm_100a": 100}

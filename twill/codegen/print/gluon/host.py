@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from twill import exc
+from twill.codegen.print.gluon.fetched import COUNTER
 from twill.codegen.print.gluon.instances import together
 from twill.codegen.print.gluon.pairs import CTAS
 from twill.codegen.print.gluon.writer import PythonWriter
@@ -35,7 +36,7 @@ def print_launcher(
     out.call(f"def {kernel}", ["grid", *given], "):")
     with out.deeper():
         who = "pairs of CTAs" if program.pairs else "CTAs"
-        out.line(f'"""{kernel}[grid](...): as many {who} as the GPU has room for walk its launch grid."""')
+        out.line(f'"""{kernel}[grid](...): {_walked(program, who)} its launch grid."""')
         for name in [name for at, name in enumerate(names) if name in constants and at < last]:
             out.line(f"if {name} != {constants[name]!r}:")
             out.line(f'    raise ValueError(f"{kernel} was made for {name} = {constants[name]!r}, not {{{name}}}")')
@@ -47,9 +48,18 @@ def print_launcher(
         warps = ["num_warps=4"]
         if program.pairs:
             places, warps = f"multiprocessors() // {CTAS}", ["num_warps=4", f"num_ctas={CTAS}"]
+        if program.cancels:  # one for each instance, whose place another may take
+            places = "instances"
         of = {d.name: d for d in descriptors}
         arguments = [_argument(name, of, program) for name in parameters]
-        out.call(f"{entry}[(min(instances, {places}),)]", [*arguments, *warps])
+        count = places if program.cancels else f"min(instances, {places})"
+        out.call(f"{entry}[({count},)]", [*arguments, *warps])
+
+
+def _walked(program: WarpProgram, who: str) -> str:
+    if program.cancels:
+        return "CTAs take over the places of others, which have not started, in"
+    return f"as many {who} as the GPU has room for walk"
 
 
 def _instances(program: WarpProgram) -> str:
@@ -62,6 +72,8 @@ def _instances(program: WarpProgram) -> str:
 
 def _argument(name: str, descriptors: dict[str, DescriptorParameter], program: WarpProgram) -> str:
     """What the launcher passes for a parameter of the kernel."""
+    if name == COUNTER:
+        return f"{COUNTER}()"
     if name in descriptors:
         found = descriptors[name]
         entry = program.maps[found.map]

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from twill import exc
 from twill.codegen.passes.unused_indices import names, needed
+from twill.codegen.print.gluon.fetched import is_fetched
 from twill.codegen.print.gluon.pairs import TOLD
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import (
@@ -253,8 +254,11 @@ def print_loop_head(role: Role) -> str:
             out.line(f"{role.counts[shared]} = {group} * {role.scalar(passed[shared].count).within(1)}")
     name = "instance"
     if is_flat(role.program) and used_axes(role.program):
-        name = "pid"
+        name = role.instance = "pid"
         role.locals[PROGRAM_ID] = Text(name)
+    if is_fetched(role):
+        out.line(f"{name} = {begin}  # the first one of a CTA is its own number")
+        return f"while {name} < {end}"
     return f"for {name} in range({begin}, {end}, {step})"
 
 

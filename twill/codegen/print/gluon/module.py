@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from twill.codegen.print.gluon import blackwell, hopper
 from twill.codegen.print.gluon.facts import BUDGETS, ModuleFact
+from twill.codegen.print.gluon.fetched import COUNTER, with_fetched_instances
 from twill.codegen.print.gluon.host import print_launcher
 from twill.codegen.print.gluon.instances import (
     count_instances,
@@ -86,7 +87,7 @@ class Printing:
 
 def print_gluon(program: WarpProgram, specialization: Specialization, schedule: Schedule) -> GluonModule:
     """The module of a program that Gluon can say (`twill.codegen.print.gluon.sayable`). Raises NotInGluon."""
-    program = of_both(program)
+    program = with_fetched_instances(of_both(program))
     known: dict[tuple[int, tuple[int, ...]], str] = {}
     roles = tuple(role_of(program, section, known) for section in sections(program))
     for role in roles:
@@ -229,6 +230,7 @@ def _parameters(
     arguments = tuple(a.name for a in given if a.name.isidentifier())
     launch = (*(f"grid_{axis}" for axis in grid_sizes(program)), "instances")
     more = ("together",) if program.once else ()
+    more = (*more, COUNTER) if program.instance_ring is not None and not program.cancels else more
     every = (*(d.name for d in descriptors), *arguments, *launch, *more)
     found = {name for role in roles for name in _used(role, every)}
     return tuple(dict.fromkeys(name for name in every if name in found))

@@ -11,7 +11,7 @@ from twill.codegen.print.gluon.role import identifier
 from twill.codegen.print.gluon.scalars import BITS, TYPES
 from twill.codegen.print.gluon.tensor_rings import hosted
 from twill.codegen.print.gluon.writer import PythonWriter
-from twill.codegen.warp.program import Aref, Buffer, TmaLoad, TmaStore, WarpProgram
+from twill.codegen.warp.program import INSTANCE_RING, Aref, Buffer, TmaLoad, TmaStore, WarpProgram
 
 
 def ring_name(program: WarpProgram, aref: Aref) -> str:
@@ -28,6 +28,8 @@ def buffer_name(program: WarpProgram, number: int) -> str:
 
 def shared_layout(program: WarpProgram, buffer: Buffer) -> tuple[str, str]:
     """Name and definition of a buffer's layout in shared memory. program: of both CTAs if they are a pair."""
+    if buffer.element == "i64" or any(a.transport == INSTANCE_RING and buffer.id in a.buffers for a in program.arefs):
+        return "WORDS", "gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[0])"
     bits, axis = BITS[buffer.element], divided_axes(program).get(buffer.id) if program.pairs else None
     name = f"SWIZZLED_{buffer.swizzle}" if bits == 16 else f"SWIZZLED_{buffer.swizzle}_OF_{bits}_BITS"
     suffix = "" if axis is None else "_BY_COLUMNS" if axis else "_BY_ROWS"
@@ -98,7 +100,7 @@ def _print_call(
 ) -> None:
     """Whole partitions arrive, each once, where warps do in the warp program; the TMA's bytes, and products that are
     over, come with one arrival."""
-    full = ring.full_count if ring.transport in ("tma", "mma") else ring.full_count // hopper.WARPS
+    full = ring.full_count if ring.transport in ("tma", "mma", INSTANCE_RING) else ring.full_count // hopper.WARPS
     issuing = sum(program.groups[consumer].issuer for consumer in ring.consumers)
     empty = issuing + (ring.empty_count - issuing) // hopper.WARPS
     if ring.pair:  # one barrier of a slot is the first CTA's, where each of the two arrives so often

@@ -48,7 +48,7 @@ class Role:
     masking: indices that masks compare with known ones. indices: variables of indices along an axis, by name and text.
     offsets: of places in windows of global memory, which each access computes anew, by length, layout and axis.
     parts: names of the parts of a fragment's columns, where it was taken apart. first_column: variable of a loop over
-    parts of tensor memory's columns; what is printed is of the first part.
+    parts of tensor memory's columns; what is printed is of the first part. instance: variable of the instance at hand.
     """
 
     program: WarpProgram
@@ -78,6 +78,7 @@ class Role:
     offsets: dict[tuple[int, str, str], str] = field(default_factory=dict)
     parts: dict[int, list[str]] = field(default_factory=dict)
     first_column: str = ""
+    instance: str = "instance"
 
     def __post_init__(self) -> None:
         self.among = tuple(range(len(self.section.groups)))
@@ -200,8 +201,9 @@ class Role:
             base = _NUMBERED.sub("", identifier(_NUMBERED.sub("", fragment.name)))
             if source and (base in self.taken or base == "cast"):
                 base = f"{source}_{fragment.element}"
-            if base in self.taken and (of_block := identifier(fragment.name)) not in self.taken:
-                base = of_block  # alpha_1: of the second row block
+            of_block = identifier(fragment.name)  # alpha_1: of the second row block
+            if base in self.taken and of_block not in self.taken and base_of(of_block) == base:
+                base = of_block
             self.names[number] = free(base, self.taken)
         return self.names[number]
 

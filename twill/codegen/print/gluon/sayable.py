@@ -56,14 +56,13 @@ UNSAID = (
     "partial-reductions",
     "warp-votes",
     "packed-floats",
-    "dynamic-scheduler",
     "unused-indices",
     "early-launch",
     "tensor-overlay",
     "overlay",
 )
 """Passes of `twill.codegen.passes` whose result Gluon has no words for: short formulas of ours, sums that lanes hold in
-parts, what one warp leaves out, pairs of f32, messages that one thread writes, which indices each group asks for (here
+parts, what one warp leaves out, pairs of f32, which indices each group asks for (here
 a function tells all of them), and buffers that lie over one another since their loops do not run at once."""
 
 _TILES = "tiles whose sizes are powers of two, or the CUDA form (`--as cuda`)"
@@ -86,7 +85,7 @@ def sayable(program: WarpProgram, named_barriers: int) -> WarpProgram:
 def without_reuse(program: WarpProgram) -> WarpProgram:
     """Every instance loads all of its tiles: none before it had the same."""
     groups = tuple(replace(group, body=_loading(group.body, {})) for group in program.groups)
-    if program.cluster is not None:
+    if program.cluster is not None or program.instance_ring is not None:
         return replace(program, groups=groups)
     loop = InstanceLoop(CtaNumber("cta"), Local("instances", "u32"), CtaNumber("ctas"))  # and no runs of neighbours
     return replace(program, groups=tuple(replace(group, loop=loop) for group in groups), setup=program.setup[:1])
@@ -125,7 +124,7 @@ def _decided(expr: Expr, known: dict[str, bool]) -> bool | None:
 _UNPRINTED = {"dot_scaled": "products with scales of blocks", "scan": "scans", "tile_reduce": "atomics of whole tiles"}
 
 
-def refuse_at_once(program: TileProgram, order: str, architecture: str) -> None:
+def refuse_at_once(program: TileProgram, architecture: str) -> None:
     """Raises NotInGluon for what no schedule could say: tiles of other sizes, elements that no product is printed for,
     no products at all, and what was asked for beside them."""
     if program.walk is not None or any(argument.is_pointee for argument in program.arguments):
@@ -138,9 +137,6 @@ def refuse_at_once(program: TileProgram, order: str, architecture: str) -> None:
         elects = loop.kind == ELECTED
         what = f"modules of Gluon have no {'atomic operations that are read' if elects else '`while` loops'}"
         raise exc.NotInGluon(what, file=program.file, line=loop.line, hint=_CUDA)
-    if order == "dynamic":
-        what = "a dynamic order of program instances has no printer for Gluon"
-        raise exc.NotInGluon(what, hint="`--order static`, in which CTAs walk the grid in bands")
     operands = blackwell.OPERANDS if architecture in blackwell.ARCHITECTURES else hopper.OPERANDS
     if not any(op.kind in ("dot", "dot_scaled") for op in program.ops()):
         what = "a kernel without products has tiles without a matrix around them, whose layouts are left to Triton"
@@ -178,8 +174,9 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
             yield line, what, "emit without pairs of CTAs (`--cluster 1`)"
     elif program.cluster is not None:
         yield 0, "tiles that two CTAs load together and multiply alone have no printer for Gluon", "`--cluster 1`"
-    if program.instance_ring is not None:
-        yield 0, "a dynamic order of program instances has no printer for Gluon", "`--order static`"
+    if program.instance_ring is not None and any(group.share[1] > 1 for group in program.groups):
+        what = "partitions that take instances alternately have no printer for Gluon in a dynamic order"
+        yield 0, what, "`--order static`, or row blocks (`--blocks 2`)"
     for buffer in program.buffers:
         yield from _of_buffer(buffer)
     if program.tensor_columns > MOST_TENSOR_COLUMNS:

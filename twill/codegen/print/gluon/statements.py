@@ -12,6 +12,7 @@ from twill.codegen.print.gluon.constants import HELPER, INDICES
 from twill.codegen.print.gluon.elementwise import PRINTERS as ELEMENTWISE
 from twill.codegen.print.gluon.elementwise import Elementwise, print_elementwise
 from twill.codegen.print.gluon.error_function import print_tail
+from twill.codegen.print.gluon.fetched import print_fetch, print_publish_instance, print_receive_instance
 from twill.codegen.print.gluon.fold import FoldedBlock, folds, reads
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout
 from twill.codegen.print.gluon.loops import left_in_flight, print_loop
@@ -45,6 +46,7 @@ from twill.codegen.warp.program import (
     Copy,
     Expect,
     Fence,
+    FetchInstance,
     Fill,
     Get,
     If,
@@ -57,7 +59,9 @@ from twill.codegen.warp.program import (
     Pipeline,
     ProxyFence,
     Publish,
+    PublishInstance,
     Range,
+    ReceiveInstance,
     Reduce,
     Reg,
     Skip,
@@ -244,7 +248,7 @@ def print_value(stmt: Stmt, made: Value, folded: bool, role: Role) -> None:
 
 def _named(name: str) -> str:
     """A name that the kernel gives, or one for what has none and is called as its operation."""
-    return NAMELESS if name in ELEMENTWISE else name
+    return NAMELESS if base_of(name) in ELEMENTWISE else name
 
 
 def _name_of_indices(result: int, text: str, role: Role) -> str:
@@ -407,4 +411,5 @@ PRINTERS: dict[type[Stmt], Printer] = {
     LoadGlobal: print_load_global, StoreGlobal: print_store_global,
     ProxyFence: print_proxy_fence, Sync: print_sync, Arrive: print_arrive,
     BulkCommit: nothing, BulkWait: print_bulk_wait,
+    FetchInstance: print_fetch, PublishInstance: print_publish_instance, ReceiveInstance: print_receive_instance,
 }  # fmt: skip

@@ -5,6 +5,7 @@ import functools
 import triton
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia import blackwell
 from triton.experimental.gluon.language.nvidia.blackwell import (
     TensorMemoryLayout,
     allocate_tensor_memory,
@@ -17,6 +18,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 aggregate = getattr(gluon, "aggregate", None) or triton.language.core._aggregate
 tma_load = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared
 tma_store = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
+clc = getattr(blackwell, "clc", None)  # of 3.8 and later
 tensor_memory_as = getattr(tensor_memory_descriptor, "reinterpret", None) or tensor_memory_descriptor._reinterpret
 
 
@@ -166,6 +168,41 @@ def ring_beside(other, tiles):
     return TileRing(tiles, other.full, other.empty, 1, 0)
 
 
+# ---------------------------------------------------------------- a dynamic order of instances
+@gluon.jit
+def next_of_counter(counter, instances):
+    """The next instance that nobody has; `instances` or more if there is none. Those behind the first one of each CTA
+    come from a counter in global memory, which the last request of all leaves as a 0."""
+    taken = gl.atomic_add(counter, 1)
+    if taken == instances - 1:
+        gl.store(counter, 0)
+    return taken + gl.num_programs(0)
+
+
+@gluon.jit
+def place_of_answer(answer, instances):
+    """The instance of a CTA that the hardware now does not start; `instances` if there was none left."""
+    result = clc.load_result(answer)
+    place = instances
+    if result.is_canceled():
+        place = result.program_id(0)
+    return place
+
+
+@gluon.jit
+def tell(slot, instance):
+    """Put an instance where other partitions learn of it."""
+    ONE: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
+    slot.store(gl.full([1], instance, gl.int32, ONE))
+
+
+@gluon.jit
+def told(slot):
+    """The instance that was put there."""
+    ONE: gl.constexpr = gl.BlockedLayout([1], [32], [gl.num_warps()], [0])
+    return gl.max(slot.load(ONE), 0)
+
+
 # ---------------------------------------------------------------- instructions
 @gluon.jit
 def tensor_memory_fence(side: gl.constexpr):
@@ -250,6 +287,20 @@ class Launcher:
 def descriptor(given, block, layout):
     """The tensor of a descriptor, in other blocks, as they lie in shared memory."""
     return TensorDescriptor(given.base, list(given.shape), list(given.strides), block, layout.value)
+
+
+def counter():
+    """A 0 in the memory of the GPU, which launches on the current stream share: each leaves it as it was."""
+    driver = triton.runtime.driver.active
+    device = driver.get_current_device()
+    return _counter(device, driver.get_current_stream(device))
+
+
+@functools.cache
+def _counter(device, stream):
+    import torch
+
+    return torch.zeros(1, dtype=torch.int32, device=f"cuda:{device}")
 
 
 @functools.cache

@@ -1,0 +1,144 @@
+"""Modules of Gluon whose partitions fetch program instances one by one: from a counter, or, on the B200, from cluster
+launch control. Compiled, read back and executed on the CPU; nothing of the B200 was run on hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests import blackwell
+from tests.codegen.test_gluon import written
+from tests.conftest import GOLDEN, ROOT
+from tests.kernels import H100
+from twill.cli import codes
+from twill.cli.entry import main
+from twill.codegen.compile.gluon.read_back import differences
+from twill.codegen.emission import Extracted, extract
+from twill.codegen.gluon import GluonEmission, compile_module, emit_gluon
+from twill.codegen.print.gluon.shared import FILE
+from twill.codegen.verify.abstract.inputs import LARGE, launch
+from twill.exc import NotInGluon
+from twill.kernel.specialization import problem_of
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.tile.rewrite.pipeline import Allowed
+from twill.trial.gluon import checked, execute
+
+pytestmark = pytest.mark.usefixtures("at_root")
+
+MACHINES = {"h100": H100, "b200": blackwell.machine()}
+KERNELS = {
+    "h100": ("gemm_bias_gelu", "bf16", 2, {"M": 272, "N": 144, "K": 208}),
+    "b200": ("gemm_bias_gelu", "bf16", 1, {"M": 272, "N": 144, "K": 208}),
+    "h100 causal": ("attention", "causal", None, {"Z": 1, "H": 3, "N_CTX": 256}),
+}
+"""Of several instances, on more than one CTA."""
+
+
+@cache
+def extracted(name: str) -> Extracted:
+    kernel, spec, _, _ = KERNELS[name]
+    return extract(str(ROOT / "examples" / f"{kernel}.py"), spec, (), (), Allowed(conditional=False), "dynamic")
+
+
+@cache
+def emitted(name: str) -> GluonEmission:
+    options = SolveOptions.model_validate({"fuse": False, "blocks": KERNELS[name][2]})
+    return emit_gluon(extracted(name), MACHINES[name[:4]], lambda graph, machine: solve(graph, machine, options))
+
+
+def said(made: GluonEmission, name: str, folder: Path, answers: tuple[int, ...] = (), ctas: int = 2) -> list[str]:
+    """What is wrong with a module that is executed."""
+    path, specialization = folder / made.name, extracted(name).specialization
+    path.write_text(made.module.text, encoding="utf-8")
+    problem = problem_of(specialization)
+    assert problem is not None
+    sizes: Mapping[str, int] = KERNELS[name][3]
+    given = launch(made.program.program, problem.case(dict(sizes)), scale=LARGE, data="normal")
+    return execute(made.compiled, path, made.module.entry, specialization, made.program, given, ctas, answers).said()
+
+
+@pytest.mark.parametrize("name", ["h100", "h100 causal"])
+def test_instances_come_from_a_counter_that_is_left_as_it_was(name: str, tmp_path: Path) -> None:
+    made = emitted(name)
+    assert "next_of_counter(counter, instances)" in made.module.text and "counter()," in made.module.text
+    for ctas in (1, 2, 5):
+        assert said(made, name, tmp_path, ctas=ctas) == []
+    assert "equal to the tile program, nothing found" in checked(made, extracted(name).specialization)
+
+
+@pytest.mark.parametrize("answers", [(), (2, 0, 1), (1, -1), (-1, -1, -1), (0, 2, -1, -1)])
+def test_instances_come_from_ctas_that_have_not_started(answers: tuple[int, ...], tmp_path: Path) -> None:
+    """Whatever the hardware answers, also that there is nothing left while other CTAs start."""
+    made = emitted("b200")
+    assert "clusterlaunchcontrol.try_cancel" in made.compiled.ptx and "_kernel[(instances,)](" in made.module.text
+    assert said(made, "b200", tmp_path, answers) == []
+
+
+@pytest.mark.parametrize("name", ["h100", "b200"])
+def test_the_module_is_as_it_was(name: str, request: pytest.FixtureRequest) -> None:
+    path, text = GOLDEN / f"gluon_{name}_dynamic.txt", emitted(name).module.text
+    if request.config.getoption("--update-golden"):
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+STATIC = {
+    "no request": ("b200", "clc.try_cancel(answer_ring", "pass  # (answer_ring", "a request for the place"),
+    "bytes of an answer": ("b200", "answer_ring.expect(instance_answer_count, 16)",
+                           "answer_ring.expect(instance_answer_count, 8)", "mbarrier.expect: 16 bytes"),
+    "no wait for the answer": ("b200", "        answer_ring.wait(instance_answer_count)\n", "", "mbarrier.wait: answer"),
+    "no wait for what is told": ("b200", "        instance_ring.wait(instance_count)\n", "", "mbarrier.wait: instance"),
+    "what is told is not given back": ("h100", "        instance_ring.release(instance_count)\n", "",
+                                       "mbarrier.arrive: instance_ring.empty"),
+    "no place from the counter": ("h100", "instance = next_of_counter(counter, instances)", "instance = instances",
+                                  "a place from the counter"),
+}  # fmt: skip
+EXECUTED = {
+    "the counter is never set back": ("h100", "taken == instances - 1", "taken == instances"),
+    "the counter gives first instances again": ("h100", "return taken + gl.num_programs(0)", "return taken"),
+    "another instance is told": ("b200", ", instance)\n        instance_ring.publish",
+                                 ", instance + 1)\n        instance_ring.publish"),
+    "an answer of nothing is taken for a place": ("b200", "if result.is_canceled():", "if instances > 0:"),
+    "fewer CTAs than instances": ("b200", "_kernel[(instances,)](", "_kernel[(instances - 1,)]("),
+}  # fmt: skip
+
+
+def edited(name: str, before: str, after: str, folder: Path) -> GluonEmission:
+    right = emitted(name)
+    assert any(before in content for file, content in right.files().items() if file.endswith(".py"))
+    written(right.files(), before, after, folder)
+    path = folder / right.name
+    module = replace(right.module, text=path.read_text(encoding="utf-8"))
+    return replace(right, module=module, compiled=compile_module(path, module.entry, right.signature, right.asked))
+
+
+@pytest.mark.parametrize("edit", STATIC)
+def test_an_edit_is_found_by_reading_the_ptx_back(edit: str, tmp_path: Path) -> None:
+    name, before, after, expected = STATIC[edit]
+    made = edited(name, before, after, tmp_path)
+    shared = (tmp_path / FILE).read_text(encoding="utf-8")
+    found = differences(made.module.text, made.compiled.ptx, emitted(name).module.facts, shared)
+    assert any(one.expected.startswith(expected) for one in found), found
+
+
+@pytest.mark.parametrize("edit", EXECUTED)
+def test_an_edit_that_makes_the_module_wrong_is_found_by_executing_it(edit: str, tmp_path: Path) -> None:
+    name, before, after = EXECUTED[edit]
+    assert said(edited(name, before, after, tmp_path), name, tmp_path, (1, -1, 0))
+
+
+def test_partitions_that_take_instances_alternately_are_refused_and_row_blocks_tried(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = extract(str(ROOT / "examples" / "gemm.py"), "bf16", (), (), Allowed(conditional=False), "dynamic")
+    with pytest.raises(NotInGluon, match="alternately have no printer for Gluon in a dynamic order"):
+        emit_gluon(kernel, H100, lambda graph, machine: solve(graph, machine, SolveOptions(fuse=False, blocks=1)))
+    words = ["emit", "examples/gemm.py", "--spec", "bf16", "--machine", "h100", "--as", "gluon", "--order", "dynamic"]
+    assert main([*words, "--no-store", "--out", str(tmp_path / "out")]) == codes.SOLVED
+    assert "gemm (bf16) for h100, I = 512, as Gluon" in capsys.readouterr().out
+    assert "next_of_counter(counter, instances)" in (tmp_path / "out" / "gemm_gluon.py").read_text(encoding="utf-8")
