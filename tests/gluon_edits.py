@@ -39,6 +39,9 @@ BLACKWELL: dict[str, tuple[str, Change]] = {
     "a commit is gone": (r"^( +)tcgen05_commit\(.*$", r"\1pass"),
     "a read is gone": (r"^( +)(\w+) = (.*)\.load\((MMA_\d+)\)$", r"\1\2 = gl.zeros(\3.shape, gl.float32, \4)"),
 }
+PAIRS: dict[str, tuple[str, Change]] = {
+    "no waits at the end": (r"^    for _ in range\(\d+\):\n(?: {8}.*\n)+", r"    pass\n"),
+}
 """What is edited -> the places that match, in the module or the file beside it, and what stands there then."""
 SELDOM = ("a fence is gone",)
 """Edits for which a module may have no place: Triton itself places fences in front of copies out of shared memory."""
@@ -50,6 +53,7 @@ def survey(folder: Path) -> list[str]:
     texts = {file: (folder / file).read_text(encoding="utf-8") for file in (path.name, FILE)}
     missed: list[str] = []
     edits = BOTH | (BLACKWELL if "tcgen05_mma" in texts[path.name] else HOPPER)
+    edits |= PAIRS if "num_ctas=" in texts[path.name] else {}
     for edit in edits:
         said = _found(folder, path.name, texts, edits[edit])
         missed += [] if said else [edit]

@@ -17,6 +17,7 @@ LONGEST = (
     "codegen/targets/test_blackwell_attention.py",
     "codegen/test_gluon.py",
     "codegen/test_gluon_blackwell.py",
+    "codegen/test_gluon_dynamic.py",
     "codegen/test_gluon_pairs.py",
     "codegen/test_gluon_targets.py",
     "tile/interpret/test_generated.py",

@@ -19,9 +19,9 @@ from twill.cli.entry import main
 from twill.codegen.compile.gluon.read_back import differences
 from twill.codegen.emission import Extracted, extract
 from twill.codegen.gluon import GluonEmission, compile_module, emit_gluon
+from twill.codegen.print.gluon.sayable import reasons
 from twill.codegen.print.gluon.shared import FILE
 from twill.codegen.verify.abstract.inputs import LARGE, launch
-from twill.exc import NotInGluon
 from twill.kernel.specialization import problem_of
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
@@ -91,7 +91,8 @@ STATIC = {
     "no request": ("b200", "clc.try_cancel(answer_ring", "pass  # (answer_ring", "a request for the place"),
     "bytes of an answer": ("b200", "answer_ring.expect(instance_answer_count, 16)",
                            "answer_ring.expect(instance_answer_count, 8)", "mbarrier.expect: 16 bytes"),
-    "no wait for the answer": ("b200", "        answer_ring.wait(instance_answer_count)\n", "", "mbarrier.wait: answer"),
+    "no wait for the answer": ("b200", "        answer_ring.wait(instance_answer_count)\n", "",
+                               "mbarrier.wait: answer"),
     "no wait for what is told": ("b200", "        instance_ring.wait(instance_count)\n", "", "mbarrier.wait: instance"),
     "what is told is not given back": ("h100", "        instance_ring.release(instance_count)\n", "",
                                        "mbarrier.arrive: instance_ring.empty"),
@@ -100,7 +101,7 @@ STATIC = {
 }  # fmt: skip
 EXECUTED = {
     "the counter is never set back": ("h100", "taken == instances - 1", "taken == instances"),
-    "the counter gives first instances again": ("h100", "return taken + gl.num_programs(0)", "return taken"),
+    "an instance is left out": ("h100", "return taken + gl.num_programs(0)", "return taken + gl.num_programs(0) + 1"),
     "another instance is told": ("b200", ", instance)\n        instance_ring.publish",
                                  ", instance + 1)\n        instance_ring.publish"),
     "an answer of nothing is taken for a place": ("b200", "if result.is_canceled():", "if instances > 0:"),
@@ -132,13 +133,18 @@ def test_an_edit_that_makes_the_module_wrong_is_found_by_executing_it(edit: str,
     assert said(edited(name, before, after, tmp_path), name, tmp_path, (1, -1, 0))
 
 
-def test_partitions_that_take_instances_alternately_are_refused_and_row_blocks_tried(
+def test_partitions_share_instances_where_they_would_take_them_alternately(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kernel = extract(str(ROOT / "examples" / "gemm.py"), "bf16", (), (), Allowed(conditional=False), "dynamic")
-    with pytest.raises(NotInGluon, match="alternately have no printer for Gluon in a dynamic order"):
-        emit_gluon(kernel, H100, lambda graph, machine: solve(graph, machine, SolveOptions(fuse=False, blocks=1)))
     words = ["emit", "examples/gemm.py", "--spec", "bf16", "--machine", "h100", "--as", "gluon", "--order", "dynamic"]
     assert main([*words, "--no-store", "--out", str(tmp_path / "out")]) == codes.SOLVED
     assert "gemm (bf16) for h100, I = 512, as Gluon" in capsys.readouterr().out
-    assert "next_of_counter(counter, instances)" in (tmp_path / "out" / "gemm_gluon.py").read_text(encoding="utf-8")
+    text = (tmp_path / "out" / "gemm_gluon.py").read_text(encoding="utf-8")
+    assert "next_of_counter(counter, instances)" in text and "alternately" not in text
+
+
+def test_partitions_that_take_instances_alternately_are_refused() -> None:
+    program = emitted("h100").program
+    shared = tuple(group if group.issuer else replace(group, share=(0, 2)) for group in program.groups)
+    said = [what for _, what, _ in reasons(replace(program, groups=shared), H100.emitting.named_barriers.whole)]
+    assert said == ["partitions that take instances alternately have no printer for Gluon in a dynamic order"]

@@ -130,7 +130,7 @@ def as_gluon(request: PrepareRequest, kernel: Extracted, machine: Machine, solve
     from twill.codegen.gluon import emit_gluon
     from twill.codegen.gluon_manifest import gluon_manifest
 
-    kernel = kernel.on(machine)
+    kernel = kernel.on(machine, integers=False)
     emission = in_pairs(kernel, machine, solve) or emit_gluon(kernel, machine, solve)
     manifest = gluon_manifest(emission, kernel.specialization, machine.architecture)
     return artifact_of(request, emission.schedule, manifest, emission.compiled.cubin)

@@ -198,9 +198,7 @@ def execute(
     if asked != has:
         said.append("launched with {} warps and {} CTAs of a cluster, and compiled for {} and {}".format(*asked, *has))
     if result.tensors[COUNTER][0]:
-        said.append(
-            f"the counter of instances is left at {result.tensors[COUNTER][0]}, and the next launch begins there"
-        )
+        said.append(f"the counter of instances is left at {result.tensors[COUNTER][0]}, where the next launch begins")
     return replace(found, differences=tuple(said))
 
 

@@ -17,8 +17,8 @@ MOST_LINES, WIDEST = 250, 120
 OF_THE_FIELD = """
 kernel role consumer compute softmax correction epilogue load mma store desc ring staging tile count done
 instance instances place grid pid in layer band order along inside before width nth ranked begin step steps change
-together cached most masked worked turn present pair pairs rank cta own next group other others both
-row rows column columns offs offset first second third fourth fifth sixth seventh eighth of part left right taken
+answer counter together cached most masked worked turn present pair pairs rank cta own next group other others both
+words row rows column columns offs offset first second third fourth fifth sixth seventh eighth of part left right taken
 result bf16 f16 f32 f8e4m3 scaled erfc reciprocal log twice inverse x y p visible transposed
 """
 """Words of schedules, warp specialization and Triton that a module may have beside the kernel's own."""
@@ -56,8 +56,9 @@ def foreign(text: str) -> list[str]:
     known = words(kernel | {f"{name}_kernel"}) | {*OF_THE_FIELD.split()}
     made = {one for one in identifiers(text) - kernel - {f"{name}_kernel"} if not LAYOUT.fullmatch(one)}
     odd = [name for name in made if not words({name}) <= known]
-    numbers = [name for name in made if re.search(r"\d", name.replace("bf16", "").replace("f32", ""))]
-    wild = [name for name in numbers if not NUMBERED.fullmatch(name) or re.search(r"part_\d", name)]
+    plain = {name: re.sub(r"_(bf16|f32)", "", name) for name in made}
+    numbers = [name for name in made if re.search(r"\d", plain[name])]
+    wild = [name for name in numbers if not NUMBERED.fullmatch(plain[name]) or re.search(r"part_\d", name)]
     return sorted({*odd, *wild, *made.intersection({"t", "cast"})})
 
 

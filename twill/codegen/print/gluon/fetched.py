@@ -93,9 +93,9 @@ def _place(told: PublishInstance) -> Iterator[Stmt]:
             yield stmt
             continue
         named = [(name, _there(value)) for name, value in zip(stmt.names, stmt.values, strict=True)]
-        kept = [(name, value) for name, value in named if value != Local(name, "u32")]
-        if kept:
-            yield replace(stmt, names=tuple(n for n, _ in kept), values=tuple(v for _, v in kept))
+        apart = [(name, value) for name, value in named if value != Local(name, "u32")]
+        if apart:
+            yield replace(stmt, names=tuple(n for n, _ in apart), values=tuple(v for _, v in apart))
     for axis, value in enumerate(told.index):
         yield SetProgramId(axis, _there(value))
 

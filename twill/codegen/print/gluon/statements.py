@@ -13,8 +13,9 @@ from twill.codegen.print.gluon.elementwise import PRINTERS as ELEMENTWISE
 from twill.codegen.print.gluon.elementwise import Elementwise, print_elementwise
 from twill.codegen.print.gluon.error_function import print_tail
 from twill.codegen.print.gluon.fetched import print_fetch, print_publish_instance, print_receive_instance
-from twill.codegen.print.gluon.fold import FoldedBlock, folds, reads
+from twill.codegen.print.gluon.fold import FOLDED, FoldedBlock, folds
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout
+from twill.codegen.print.gluon.lets import print_let
 from twill.codegen.print.gluon.loops import left_in_flight, print_loop
 from twill.codegen.print.gluon.memory import print_load_global, print_store_global, print_tma_load, print_tma_store
 from twill.codegen.print.gluon.operands import print_views
@@ -32,7 +33,7 @@ from twill.codegen.print.gluon.rings import (
 )
 from twill.codegen.print.gluon.role import Role, base_of, free
 from twill.codegen.print.gluon.scalars import ATOM, BITS, SUM, TYPES, Text, number
-from twill.codegen.warp.expression import Apply, Local, Number, PerGroup
+from twill.codegen.warp.expression import Number, PerGroup
 from twill.codegen.warp.layout import shape_of
 from twill.codegen.warp.program import (
     Acquire,
@@ -76,10 +77,7 @@ from twill.codegen.warp.program import (
     WaitGroups,
 )
 
-FOLDED = 60  # characters of a value that is printed where it is read
-PARTIAL = 24  # of one that is no variable of the kernel, and is printed wherever it is read
-UNNAMED, NAMELESS = "t", "result"
-"""A scalar for which the kernel has no name; and a tensor."""
+NAMELESS = "result"  # a tensor for which the kernel has no name
 
 
 def print_block(stmts: Sequence[Stmt], role: Role) -> None:
@@ -337,31 +335,6 @@ def print_bulk_wait(stmt: BulkWait, role: Role) -> None:
 
 
 # ---------------------------------------------------------------- control
-def print_let(stmt: Let, role: Role) -> None:
-    """A scalar; in place where it is read once or is no more than a name."""
-    text = role.scalar(stmt.value)
-    uses = reads(role.stream, stmt.name)
-    nameless = base_of(stmt.name) == UNNAMED
-    trips = [loop.trip for loop in role.stream.stmts if isinstance(loop, Pipeline)]
-    is_trip = nameless and Local(stmt.name) in trips
-    repeated = nameless and not is_trip or _is_part(stmt, role)
-    short = len(text.text) <= (FOLDED if uses == 1 else PARTIAL if repeated else 0)
-    if uses == 0 or short or text.text.isalnum():
-        role.locals[stmt.name] = text
-        return
-    name = role.free_local("steps" if is_trip else stmt.name)
-    role.locals[stmt.name] = Text(name)
-    role.out.line(f"{name} = {text.text}", stmt.line)
-
-
-def _is_part(stmt: Let, role: Role) -> bool:
-    """Whether a scalar is a part of the value of the kernel's variable after which it is called, and not only its
-    multiple."""
-    lets = [other for other in role.stream.stmts if isinstance(other, Let) and other.line == stmt.line]
-    later = [other for other in lets[lets.index(stmt) + 1 :] if base_of(other.name) == base_of(stmt.name)]
-    return any(not isinstance(one.value, Apply) or one.value.kind not in ("mul", "add", "sub") for one in later)
-
-
 def print_if(stmt: If, role: Role) -> None:
     """A branch that all threads of the partition take."""
     among = role.among
