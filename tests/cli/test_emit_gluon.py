@@ -68,7 +68,7 @@ def test_the_price_is_told_beside_the_cuda_form_s_interval(
     found = schedule(GEMM)
     assert found.ii == 512
     kernel: Any = SimpleNamespace(graph=None)
-    kernel.on = lambda _: kernel
+    kernel.on = lambda *_, **__: kernel
     monkeypatch.setattr("twill.cli.emit.extracted_as", lambda *_: kernel)
     monkeypatch.setattr("twill.cli.emit.solved", lambda *_: found.model_copy(update={"ii": interval}))
     assert command.price(found, H100, Namespace(schedule=None if interval else "given.json", cluster=1)) == said
