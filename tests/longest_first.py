@@ -15,6 +15,7 @@ import pytest
 LONGEST = (
     "trial/test_execute.py",
     "codegen/targets/test_blackwell_attention.py",
+    "codegen/targets/test_blackwell_rows.py",
     "codegen/test_gluon.py",
     "codegen/test_gluon_blackwell.py",
     "codegen/test_gluon_dynamic.py",
