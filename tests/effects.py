@@ -79,9 +79,10 @@ def effects(program: WarpProgram, trial: Trial, *, orders: bool = True, values: 
 
 
 def only_orders(effect: Effect) -> bool:
-    """Whether an effect is a wait for a slot or for a bulk store to have read, a slot given on, or a named barrier."""
+    """Whether an effect is a wait for a slot or for a bulk store to have read, a slot given on, a proxy fence, or a
+    named barrier."""
     what = effect.what[0] if isinstance(effect.what, tuple) else effect.what
-    return what in ("wait", "read", Consumed, Publish, Sync, Arrive)
+    return what in ("wait", "read", "proxy fence", Consumed, Publish, Sync, Arrive)
 
 
 def same(value: Any, now: Any) -> bool:
