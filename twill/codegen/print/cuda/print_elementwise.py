@@ -97,7 +97,7 @@ def _arithmetic(sign: str, wrapping: str) -> Printer:
 def _fma(op: ElementwiseOperation) -> str:
     a, b, c = op.operands
     if op.on_floats:
-        return f"{'fma' if op.wide else 'fmaf'}({a}, {b}, {c})"
+        return f"{'::fma' if op.wide else 'fmaf'}({a}, {b}, {c})"
     return f"wrap_add(wrap_mul({a}, {b}), {c})"
 
 
@@ -107,7 +107,7 @@ def _neg(op: ElementwiseOperation) -> str:
 
 def _abs(op: ElementwiseOperation) -> str:
     if op.on_floats:
-        return f"{'fabs' if op.wide else 'fabsf'}({op.operands[0]})"
+        return f"{'::fabs' if op.wide else 'fabsf'}({op.operands[0]})"
     (x,) = op.operands
     return f"({x} < 0 ? -{x} : {x})"
 
@@ -123,7 +123,7 @@ def _div(op: ElementwiseOperation) -> str:
 
 def _rem(op: ElementwiseOperation) -> str:
     if op.on_floats:
-        return f"{'fmod' if op.wide else 'fmodf'}({', '.join(op.operands)})"
+        return f"{'::fmod' if op.wide else 'fmodf'}({', '.join(op.operands)})"
     return _signed_as_said(op, "%")
 
 
@@ -163,7 +163,7 @@ def _extremum(name: str) -> Printer:
 
 def _float_extremum(op: ElementwiseOperation, name: str, left: str, right: str) -> str:
     if op.wide:
-        return f"{name}_nan({left}, {right})" if op.attributes.get("propagate_nan") else f"f{name}({left}, {right})"
+        return f"{name}_nan({left}, {right})" if op.attributes.get("propagate_nan") else f"::f{name}({left}, {right})"
     return f"{name}_nan({left}, {right})" if op.attributes.get("propagate_nan") else f"f{name}f({left}, {right})"
 
 
@@ -174,14 +174,15 @@ def _clamp(op: ElementwiseOperation) -> str:
 
 # ---------------------------------------------------------------- functions
 def _function(single: str, double: str) -> Printer:
-    return lambda op: f"{double if op.wide else single}({', '.join(op.operands)})"
+    """Those of f64 are called by names that values of the kernel may have, too."""
+    return lambda op: f"{f'::{double}' if op.wide else single}({', '.join(op.operands)})"
 
 
 def _exp(op: ElementwiseOperation) -> str:
     """Base 2 after one multiplication, as Triton's own, or libdevice's."""
     if op.attributes.get("accurate") and not op.wide:
         return f"expf({op.operands[0]})"
-    return f"exp({op.operands[0]})" if op.wide else f"{_ex2(op)}({op.operands[0]} * 1.4426950408889634f)"
+    return f"::exp({op.operands[0]})" if op.wide else f"{_ex2(op)}({op.operands[0]} * 1.4426950408889634f)"
 
 
 def _exp2(op: ElementwiseOperation) -> str:
@@ -195,7 +196,7 @@ def _ex2(op: ElementwiseOperation) -> str:
 def _erfc(op: ElementwiseOperation) -> str:
     """Short formulas, for results that are rounded to so many bits."""
     if op.wide:
-        return f"erfc({op.operands[0]})"
+        return f"::erfc({op.operands[0]})"
     if op.attributes.get(DIGITS, FLOAT_DIGITS) > BF16_DIGITS:
         return f"erfc_short({op.operands[0]})"
     twice = 2 * float(op.attributes.get(FACTOR, 1.0))
