@@ -119,7 +119,7 @@ def test_a_release_in_front_of_the_load_is_found() -> None:
 def test_a_build_without_room_reads_from_shared_memory(monkeypatch: pytest.MonkeyPatch, cause: str) -> None:
     built: list[WarpProgram] = []
 
-    def build(program: WarpProgram, *_: object) -> Any:
+    def build(program: WarpProgram, *_: object, **named: object) -> Any:
         built.append(program)
         if len(built) == 1:
             raise exc.BuildRejected(cause, "no room", None)
