@@ -17,6 +17,7 @@ LONGEST = (
     "codegen/targets/test_blackwell_attention.py",
     "codegen/targets/test_blackwell_rows.py",
     "codegen/test_gluon.py",
+    "codegen/test_gluon_axes.py",
     "codegen/test_gluon_blackwell.py",
     "codegen/test_gluon_dynamic.py",
     "codegen/test_gluon_pairs.py",

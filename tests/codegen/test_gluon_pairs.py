@@ -200,7 +200,7 @@ def test_tiles_of_tensors_of_more_axes_are_refused_with_both_numbers() -> None:
     program = emitted(DUAL).program
     maps = tuple(replace(one, box=(1, *one.box)) for one in program.maps)
     said = [what for _, what, _ in reasons(replace(program, maps=maps), 16)]
-    assert len(said) == len(maps) and all("has 3 axes and its tiles have 2" in one for one in said)
+    assert len(said) == len(maps) and all("has 3 axes and its tiles have 2, of which two CTAs" in one for one in said)
 
 
 def test_reductions_over_the_rows_of_both_ctas_are_refused() -> None:

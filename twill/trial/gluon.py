@@ -52,6 +52,10 @@ class _Given:
     shape: tuple[int, ...] = ()
     strides: tuple[int, ...] = ()
 
+    def stride(self) -> tuple[int, ...]:
+        """As tensors say it."""
+        return self.strides
+
 
 @dataclass(frozen=True)
 class _Made:
@@ -104,7 +108,7 @@ def recorded(
             strides = (*(int(launch.scalars[f"{name}.stride.{axis}"]) for axis in range(rank - 1)), 1)
             given[name] = _Given(name, shape, strides)
         elif types[name].startswith("*"):
-            given[name] = _Given(name)
+            given[name] = _Given(name, (len(launch.arrays[name]),), (1,))
         else:
             given[name] = launch.scalars[name]
     kernel, named = _Recorder(), vars(module)

@@ -22,7 +22,7 @@ words row rows column columns offs offset first second third fourth fifth sixth 
 result bf16 f16 f32 f8e4m3 scaled erfc reciprocal log twice inverse x y p visible transposed
 """
 """Words of schedules, warp specialization and Triton that a module may have beside the kernel's own."""
-LAYOUT = re.compile(r"(A_OF_)?MMA_\d+(x\d+)?|SWIZZLED_\d+(_OF_\d+_BITS)?(_BY_(ROWS|COLUMNS))?")
+LAYOUT = re.compile(r"(A_OF_)?MMA_\d+(x\d+)?|SWIZZLED_\d+(_OF_\d+_BITS)?(_OF_\d_AXES)?(_BY_(ROWS|COLUMNS))?")
 NUMBERED = re.compile(r"(pid|grid|compute|softmax|consumer)_\d+|[a-zA-Z_]+_[0-3](_[a-z]+)*")
 """Axes, warp groups, row blocks, and what a kernel has twice."""
 

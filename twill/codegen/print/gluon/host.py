@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -42,8 +43,11 @@ def print_launcher(
             out.line(f'    raise ValueError(f"{kernel} was made for {name} = {constants[name]!r}, not {{{name}}}")')
         out.line(f"instances = {_instances(program)}")
         if program.once and "together" in parameters:
-            for line in together(program.once, lambda expr: _bare(host(expr))):
-                out.line(line)
+            for line in together(program.once, lambda expr: ast.unparse(ast.parse(host(expr), mode="eval"))):
+                if out.fits("", [line], ""):
+                    out.line(line)
+                else:
+                    out.assign(*line.split(" = ", 1))
         places = f"{program.ctas} * multiprocessors()" if program.ctas > 1 else "multiprocessors()"
         warps = ["num_warps=4"]
         if program.pairs:
@@ -51,7 +55,14 @@ def print_launcher(
         if program.cancels:  # one for each instance, whose place another may take
             places = "instances"
         of = {d.name: d for d in descriptors}
-        arguments = [_argument(name, of, program) for name in parameters]
+        arguments = []
+        for name in parameters:
+            head, *given = _argument(name, of, program)
+            text = f"{head}({', '.join(given)})" if given else head
+            if given and not out.fits("", [text], ","):
+                out.call(f"{name} = {head}", given)
+                text = name
+            arguments.append(text)
         count = places if program.cancels else f"min(instances, {places})"
         out.call(f"{entry}[({count},)]", [*arguments, *warps])
 
@@ -70,22 +81,30 @@ def _instances(program: WarpProgram) -> str:
     return " * ".join(sizes) + ("  # pairs" if program.pairs else "")
 
 
-def _argument(name: str, descriptors: dict[str, DescriptorParameter], program: WarpProgram) -> str:
-    """What the launcher passes for a parameter of the kernel."""
+def _argument(name: str, descriptors: dict[str, DescriptorParameter], program: WarpProgram) -> list[str]:
+    """What the launcher passes for a parameter of the kernel: a value, or a function and what it is called with."""
     if name == COUNTER:
-        return f"{COUNTER}()"
+        return [f"{COUNTER}()"]
     if name in descriptors:
         found = descriptors[name]
         entry = program.maps[found.map]
         block = f"[{', '.join(map(str, found.block))}]"
         if _is_given(entry):
-            return f"descriptor({entry.argument}, {block}, {found.layout})"
+            return ["descriptor", entry.argument, block, found.layout]
         if host(entry.offset) != "0":
             raise exc.NotInGluon(f"the descriptor of `{entry.argument}` begins in the middle of it", hint="`--as cuda`")
-        sizes = ", ".join(host(size) for size in entry.sizes if size is not None)
-        strides = ", ".join(host(stride) for stride in entry.strides)
-        return f"TensorDescriptor({entry.argument}, [{sizes}], [{strides}], {block}, {found.layout}.value)"
-    return f"grid[{name.removeprefix('grid_')}]" if name.startswith("grid_") else name
+        each = zip(entry.sizes, entry.strides, strict=True)
+        sizes = ", ".join(
+            _within(entry.argument, stride) if size is None else _bare(host(size)) for size, stride in each
+        )
+        strides = ", ".join(_bare(host(stride)) for stride in entry.strides)
+        return ["TensorDescriptor", entry.argument, f"[{sizes}]", f"[{strides}]", block, f"{found.layout}.value"]
+    return [f"grid[{name.removeprefix('grid_')}]" if name.startswith("grid_") else name]
+
+
+def _within(argument: str, stride: Expr) -> str:
+    """The size of an axis that the kernel does not bound."""
+    return f"steps_within({argument}, {_bare(host(stride))})"
 
 
 def _is_given(entry: TensorMapSpec) -> bool:

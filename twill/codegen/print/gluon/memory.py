@@ -20,6 +20,8 @@ from twill.codegen.warp.program import (
     WindowAxis,
 )
 
+AXES = 2  # of a tile
+
 
 # ---------------------------------------------------------------- tensor maps
 def print_tma_load(boxes: Sequence[TmaLoad], role: Role) -> None:
@@ -31,7 +33,8 @@ def print_tma_load(boxes: Sequence[TmaLoad], role: Role) -> None:
     assert first.target.cursor == first.cursor, "a copy fills the slot at whose barrier it arrives"
     ring = role.ring_of_tile(first.target)
     role.out.fact("copy into shared memory", first.line)
-    role.out.call(f"{ring}.load", [name, f"[{at}]", role.count(first.cursor)], kernel=first.line)
+    method = "load" if len(block) == AXES else "load_slice"
+    role.out.call(f"{ring}.{method}", [name, f"[{at}]", role.count(first.cursor)], kernel=first.line)
 
 
 def print_tma_store(boxes: Sequence[TmaStore], role: Role) -> None:
@@ -42,8 +45,11 @@ def print_tma_store(boxes: Sequence[TmaStore], role: Role) -> None:
     block = _tile([box.source for box in boxes], [box.coordinates for box in boxes], role, first.line)
     name = role.descriptor(first.map, block)
     at = ", ".join(role.scalar(coordinate).text for coordinate in first.coordinates)
+    tile = role.place(_whole(first.source))
+    if len(block) > AXES:
+        tile += f".reshape([{', '.join(map(str, block))}])"
     role.out.fact("copy out of shared memory", first.line)
-    role.out.call("tma_store", [name, f"[{at}]", role.place(_whole(first.source))], kernel=first.line)
+    role.out.call("tma_store", [name, f"[{at}]", tile], kernel=first.line)
 
 
 def _whole(ref: SlotRef) -> SlotRef:
@@ -51,7 +57,8 @@ def _whole(ref: SlotRef) -> SlotRef:
 
 
 def _tile(refs: Sequence[SlotRef], at: Sequence[tuple[Expr, ...]], role: Role, line: int) -> tuple[int, ...]:
-    """The block that boxes make up: all of a tile, side by side, each where its part of the tile belongs."""
+    """The block that boxes make up: all of a tile, side by side, each where its part of the tile belongs. Of tensors of
+    more axes than tiles have, it is 1 along the others, whose coordinates all boxes have."""
     buffer = role.program.buffers[refs[0].buffer]
     if len(buffer.shape) != 2:
         raise exc.NotInGluon(f"the tile `{buffer.name}` has {len(buffer.shape)} axes, not 2", line=line)
@@ -60,13 +67,13 @@ def _tile(refs: Sequence[SlotRef], at: Sequence[tuple[Expr, ...]], role: Role, l
     for ref, coordinates in zip(refs, at, strict=True):
         top, bottom = ref.rows or (0, rows)
         left, right = ref.columns or (0, columns)
-        want = (_moved(at[0][0], top), _moved(at[0][1], left))
+        want = (*at[0][:-AXES], _moved(at[0][-2], top), _moved(at[0][-1], left))
         if coordinates != want:
             raise exc.NotInGluon(f"the boxes of `{buffer.name}` do not lie side by side in the tensor", line=line)
         covered += (bottom - top) * (right - left)
     if covered != rows * columns or (refs[0].rows or (0, 0))[0] or (refs[0].columns or (0, 0))[0]:
         raise exc.NotInGluon(f"a copy fills a part of the tile `{buffer.name}`", line=line)
-    return buffer.shape
+    return (*(1 for _ in at[0][:-AXES]), *buffer.shape)
 
 
 def _moved(base: Expr, by: int) -> Expr:

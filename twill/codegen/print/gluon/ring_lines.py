@@ -38,7 +38,13 @@ def shared_layout(program: WarpProgram, buffer: Buffer) -> tuple[str, str]:
 
 def map_layout(program: WarpProgram, number: int) -> str:
     """The name of the layout of the tiles that a tensor map copies."""
-    return shared_layout(program, _copied(program, number))[0]
+    name = shared_layout(program, _copied(program, number))[0]
+    return name if rank_of(program, number) == 2 else f"{name}_OF_{rank_of(program, number)}_AXES"
+
+
+def rank_of(program: WarpProgram, number: int) -> int:
+    """The axes of a tensor map."""
+    return len(program.maps[number].box)
 
 
 def part_of_cta(program: WarpProgram, number: int, block: tuple[int, ...]) -> tuple[int, ...]:
@@ -49,18 +55,25 @@ def part_of_cta(program: WarpProgram, number: int, block: tuple[int, ...]) -> tu
     return tuple(extent // CTAS if axis == divided else extent for axis, extent in enumerate(block))
 
 
+def _copies(program: WarpProgram, number: int) -> list[TmaLoad | TmaStore]:
+    stmts = (stmt for group in program.groups for stmt in group.stmts)
+    return [stmt for stmt in stmts if isinstance(stmt, TmaLoad | TmaStore) and stmt.map == number]
+
+
 def _copied(program: WarpProgram, number: int) -> Buffer:
     """A buffer that a tensor map fills or empties."""
-    moved = (
-        s for group in program.groups for s in group.stmts if isinstance(s, TmaLoad | TmaStore) and s.map == number
-    )
-    stmt = next(moved)
+    stmt = _copies(program, number)[0]
     return program.buffers[(stmt.target if isinstance(stmt, TmaLoad) else stmt.source).buffer]
 
 
 def layouts(program: WarpProgram, buffers: list[Buffer]) -> Iterator[tuple[str, str]]:
     """Names and definitions of the layouts of buffers, each once and in order."""
-    yield from sorted({shared_layout(program, b) for b in buffers if not b.tensor})
+    own = {shared_layout(program, b) for b in buffers if not b.tensor}
+    for number in range(len(program.maps)):
+        if (rank := rank_of(program, number)) > 2 and _copies(program, number):
+            buffer = _copied(program, number)
+            own.add((map_layout(program, number), hopper.shared_layout(buffer.swizzle, BITS[buffer.element], rank)))
+    yield from sorted(own)
 
 
 def print_memory(program: WarpProgram, buffers: list[Buffer], out: PythonWriter) -> None:

@@ -182,11 +182,16 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
     if program.tensor_columns > MOST_TENSOR_COLUMNS:
         yield 0, f"tensor memory has {MOST_TENSOR_COLUMNS} columns, and in Gluon each loop has its own", _CUDA
     for entry in program.maps:
-        if entry.together > 1 or None in entry.sizes:
-            what = "elements that are moved as wider ones" if entry.together > 1 else "tensors without bounds"
-            yield 0, f"Gluon's tensor maps know no {what} (`{entry.argument}`)", _CUDA
-        if (axes := len(entry.box)) > 2:
-            yield 0, f"`{entry.argument}` has {axes} axes and its tiles have 2: those of Gluon have as many", _CUDA
+        if entry.together > 1:
+            yield 0, f"Gluon's tensor maps know no elements that are moved as wider ones (`{entry.argument}`)", _CUDA
+        if (axes := len(entry.box)) > 2 and program.pairs:
+            yield (
+                0,
+                f"`{entry.argument}` has {axes} axes and its tiles have 2, of which two CTAs have parts",
+                "`--cluster 1`",
+            )
+        if any(extent > 1 for extent in entry.box[:-2]):
+            yield 0, f"a tile of `{entry.argument}` has more than two axes", _CUDA
     for group in program.groups:
         yield from _of_group(group)
 

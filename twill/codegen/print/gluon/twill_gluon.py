@@ -84,6 +84,12 @@ class TileRing:
         tma_load(desc, at, self.full.index(count % self.slots), tile)
 
     @gluon.jit
+    def load_slice(self, desc, at, count):
+        """The same of a tensor that has more axes than a tile, along which the tile has one element."""
+        tile = self.tiles.index(self.each * (count % self.slots) + self.first)
+        tma_load(desc, at, self.full.index(count % self.slots), tile.reshape(desc.block_type.shape))
+
+    @gluon.jit
     def publish(self, count):
         """A slot is filled, by this partition."""
         if self.fenced:
@@ -287,6 +293,12 @@ class Launcher:
 def descriptor(given, block, layout):
     """The tensor of a descriptor, in other blocks, as they lie in shared memory."""
     return TensorDescriptor(given.base, list(given.shape), list(given.strides), block, layout.value)
+
+
+def steps_within(tensor, stride):
+    """How many elements that are `stride` apart a tensor has: the size of an axis that a kernel does not bound."""
+    reach = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
+    return max(1, -(-reach // stride))
 
 
 def counter():
