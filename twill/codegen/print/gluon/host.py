@@ -47,7 +47,8 @@ def print_launcher(
                 if out.fits("", [line], ""):
                     out.line(line)
                 else:
-                    out.assign(*line.split(" = ", 1))
+                    name, _, value = line.partition(" = ")
+                    out.assign(name, value)
         places = f"{program.ctas} * multiprocessors()" if program.ctas > 1 else "multiprocessors()"
         warps = ["num_warps=4"]
         if program.pairs:
