@@ -32,6 +32,7 @@ from twill.codegen.lowering import with_barriers
 from twill.codegen.numerics import changes
 from twill.codegen.passes.pipeline import run_passes
 from twill.codegen.print.gluon import blackwell, hopper
+from twill.codegen.print.gluon.decided import decided
 from twill.codegen.print.gluon.fetched import COUNTER
 from twill.codegen.print.gluon.module import GluonModule, print_gluon
 from twill.codegen.print.gluon.sayable import UNSAID, sayable
@@ -241,7 +242,7 @@ def _lowered(
         return None
     wanted = min(registers or made.choices.accumulator_registers, made.choices.accumulator_registers)
     choices = replace(made.choices, product_registers=registers, accumulator_registers=wanted)
-    passed = run_passes(made.program, choices, without=UNSAID)
+    passed = decided(run_passes(made.program, choices, without=UNSAID))
     return sayable(with_barriers(passed, machine), machine.emitting.named_barriers.whole)
 
 

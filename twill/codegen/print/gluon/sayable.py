@@ -184,6 +184,9 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
     for entry in program.maps:
         if entry.together > 1:
             yield 0, f"Gluon's tensor maps know no elements that are moved as wider ones (`{entry.argument}`)", _CUDA
+        if program.pairs and None in entry.sizes:
+            what = f"a pair that lacks an instance would read past the end of `{entry.argument}`, which has no bounds"
+            yield 0, what, "masks, or emit without pairs of CTAs (`--cluster 1`)"
         if (axes := len(entry.box)) > 2 and program.pairs:
             yield (
                 0,
