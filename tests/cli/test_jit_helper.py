@@ -166,6 +166,22 @@ def test_a_module_that_is_none_and_a_machine_that_is_none_are_told(at_root: Path
     assert "nonsense" in jit_helper.prepared(request_of(spec, machine="nonsense")).reason
 
 
+TORCH = SimpleNamespace(_C=SimpleNamespace(_cuda_getCurrentRawStream=lambda index: 0))  # whose stream is the usual one
+
+
+def descriptors_of_gemm(m: int, n: int, k: int) -> list[SimpleNamespace]:
+    """What a user passes for A, B and C."""
+    shapes = ((m, k, [128, 64]), (k, n, [64, 128]), (m, n, [128, 128]))
+    bases = [
+        fake_torch(0x100000 * (at + 1), shape=(rows, columns), strides=(columns, 1))
+        for at, (rows, columns, _) in enumerate(shapes)
+    ]
+    return [
+        SimpleNamespace(base=base, shape=[rows, columns], strides=[columns, 1], block_shape=block, padding="zero")
+        for base, (rows, columns, block) in zip(bases, shapes, strict=True)
+    ]
+
+
 def test_a_kernel_that_is_asked_for_as_gluon_is_what_triton_makes_of_its_module(
     at_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,19 +194,10 @@ def test_a_kernel_that_is_asked_for_as_gluon_is_what_triton_makes_of_its_module(
     assert isinstance(kernel, EmittedKernel) and kernel.predicted is not None
     assert kernel.manifest.function == "gemm_kernel"
     sizes = [128, 4, 4, 8, 8] * 3 + [4] * 4 + [8] * 2
-    stream = SimpleNamespace(_C=SimpleNamespace(_cuda_getCurrentRawStream=lambda index: 0))
-    monkeypatch.setitem(sys.modules, "torch", stream)
+    monkeypatch.setitem(sys.modules, "torch", TORCH)
     driver = install(monkeypatch, FakeDriver(sizes))
     m, n, k = 1000, 512, 640
-
-    def descriptor(pointer: int, rows: int, columns: int, block: list[int]) -> SimpleNamespace:
-        base = fake_torch(pointer, shape=(rows, columns), strides=(columns, 1))
-        return SimpleNamespace(
-            base=base, shape=[rows, columns], strides=[columns, 1], block_shape=block, padding="zero"
-        )
-
-    shapes = ((m, k, [128, 64]), (k, n, [64, 128]), (m, n, [128, 128]))
-    given = [descriptor(0x100000 * (at + 1), *shape) for at, shape in enumerate(shapes)]
+    given = descriptors_of_gemm(m, n, k)
     try:
         kernel[(32,)](*given, m, n, k, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64, GROUP_M=8)
     finally:
@@ -241,19 +248,10 @@ def test_pairs_of_ctas_in_gluon_are_launched_as_clusters(
     kernel = read_artifact(from_text(answer.artifact), request.key)
     assert isinstance(kernel, EmittedKernel) and kernel.manifest.cluster == 2
     sizes = [128, 4, 4, 8, 8] * 3 + [8] + [4] * 5 + [8] * 2
-    stream = SimpleNamespace(_C=SimpleNamespace(_cuda_getCurrentRawStream=lambda index: 0))
-    monkeypatch.setitem(sys.modules, "torch", stream)
+    monkeypatch.setitem(sys.modules, "torch", TORCH)
     driver = install(monkeypatch, FakeDriver(sizes, capability=(10, 0), model=b"NVIDIA B200"))
     m, n, k = 1200, 512, 640  # 10 x 4 instances are 5 x 4 pairs
-
-    def descriptor(pointer: int, rows: int, columns: int, block: list[int]) -> SimpleNamespace:
-        base = fake_torch(pointer, shape=(rows, columns), strides=(columns, 1))
-        return SimpleNamespace(
-            base=base, shape=[rows, columns], strides=[columns, 1], block_shape=block, padding="zero"
-        )
-
-    shapes = ((m, k, [128, 64]), (k, n, [64, 128]), (m, n, [128, 128]))
-    given = [descriptor(0x100000 * (at + 1), *shape) for at, shape in enumerate(shapes)]
+    given = descriptors_of_gemm(m, n, k)
     bias = fake_torch(0x900000, shape=(n,), strides=(1,))
     try:
         kernel[(10, 4)](*given, bias, m, n, k, BLOCK_M=128, BLOCK_N=128, BLOCK_K=64)

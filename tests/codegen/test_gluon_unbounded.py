@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import pytest
 
 from tests.kernels import B200, H100
 from twill.codegen.emission import Extracted, extract
 from twill.codegen.gluon import emit_gluon
+from twill.codegen.print.gluon import twill_gluon
 from twill.exc import NotInGluon
 from twill.machine.description import Machine
 from twill.schedule.options import SolveOptions
@@ -47,3 +49,10 @@ def test_a_pair_that_may_lack_an_instance_is_refused(kernel_file: Callable[..., 
     options = SolveOptions(fuse=False, cluster=2)
     with pytest.raises(NotInGluon, match="a pair that lacks an instance would read past the end of `[abc]`"):
         emit_gluon(extracted(kernel_file), B200, lambda graph, on: solve(graph, on, options))
+
+
+def test_an_axis_has_what_the_tensor_has_and_no_more_than_a_descriptor_counts() -> None:
+    steps_within: Callable[..., int] = twill_gluon.steps_within
+    tensor = SimpleNamespace(shape=(6, 40), stride=lambda: (64, 1))
+    assert [steps_within(tensor, stride) for stride in (1, 64, 500)] == [5 * 64 + 40, 6, 1]
+    assert steps_within(SimpleNamespace(shape=(2**32,), stride=lambda: (1,)), 1) == 2**31 - 1

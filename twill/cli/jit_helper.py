@@ -119,7 +119,7 @@ def as_cuda(request: PrepareRequest, kernel: Extracted, machine: Machine, solve:
     from twill.codegen.emission import emit_solved, with_spills
     from twill.tune.family import cost_of
 
-    emission = with_spills(lambda: emit_solved(kernel, machine, solve))
+    emission = with_spills(lambda: emit_solved(kernel, machine, solve), logging.getLogger("twill.jit").info)
     cost = cost_of(kernel, emission.schedule, machine)
     return artifact_of(request, emission.schedule, emission.manifest, emission.build.cubin, cost)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from twill import exc
-from twill.codegen.emit import Emission, emit, emit_spilling
+from twill.codegen.emit import Emission, emit, emit_spilling, least_spilling
 from twill.codegen.emittable import refuse_unemittable
 from twill.codegen.lower.candidates import REFUSED, Attempt, Recorder, candidates, unrecorded
 from twill.codegen.lower.dynamic_scheduler import Order
@@ -162,7 +162,8 @@ def emit_solved(
         except exc.BudgetExhausted as ended:
             raise refused from ended
         except exc.CandidateRefused as again:
-            again.spilling = again.spilling or getattr(refused, "spilling", None)
+            if isinstance(refused, exc.CandidateRefused):
+                again.spilling = least_spilling(again, refused)
             raise
 
 

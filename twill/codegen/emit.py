@@ -153,11 +153,17 @@ def emit(
         raise
 
 
+def least_spilling(*refused: exc.CandidateRefused) -> Spilling | None:
+    """What spills least of all that was refused; None if nothing was refused for spills alone."""
+    found = (one.spilling for one in refused if isinstance(one.spilling, Spilling))
+    return min(found, key=lambda one: one.refused.spilled, default=None)
+
+
 def emit_spilling(refused: exc.CandidateRefused, processes: int = 1) -> Emission:
     """The kernel that spills least of those that were refused, for when nothing else is left to try. Errors: the
     refusal itself, if none was refused for spills alone; those of `emit`."""
-    found = refused.spilling
-    if not isinstance(found, Spilling):
+    found = least_spilling(refused)
+    if found is None:
         raise refused
     asked = (found.program, found.specialization, found.schedule, found.machine)
     return _emitted(*asked, lambda step: None, never, processes, SPILLED)

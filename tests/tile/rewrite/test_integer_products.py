@@ -63,7 +63,7 @@ def result(program: TileProgram) -> np.ndarray:
 def test_a_sum_of_products_of_int8_is_one_accumulator() -> None:
     written = summed()
     split = split_mmas(written)
-    whole = whole_integers(split)
+    whole = whole_integers(split, 32)
     (of_floats,), (of_integers,) = products(split), products(whole)
     assert [split.type_of(value).element for value in of_floats.operands] == ["bf16", "bf16"]
     assert [whole.type_of(value).element for value in of_integers.operands] == ["i8", "i8", "i32"]
@@ -82,7 +82,7 @@ ADDED_BY_THREADS = {
 @pytest.mark.parametrize("name", ADDED_BY_THREADS)
 def test_other_sums_are_those_of_threads(name: str) -> None:
     written = ADDED_BY_THREADS[name]
-    whole = whole_integers(split_mmas(written))
+    whole = whole_integers(split_mmas(written), 32)
     (product,) = products(whole)
     assert [whole.type_of(value).element for value in product.operands] == ["i8", "i8"]
     assert np.array_equal(result(whole), result(written))
@@ -98,4 +98,4 @@ OTHERS = {
 @pytest.mark.parametrize("name", OTHERS)
 def test_products_of_other_tiles_stay_those_of_bf16(name: str) -> None:
     split = split_mmas(OTHERS[name])
-    assert len(products(split)) == 1 and whole_integers(split) is split
+    assert len(products(split)) == 1 and whole_integers(split, 32) is split

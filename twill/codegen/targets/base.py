@@ -152,8 +152,8 @@ class Target:
                     line=node.line,
                     hint=self.hint,
                 )
-            if node.mma is not None and self.has_tensor_memory and node.mma.k % self._step(node.mma.dtype):
-                step = self._step(node.mma.dtype)
+            if node.mma is not None and self.has_tensor_memory and node.mma.k % self.contracted(node.mma.dtype):
+                step = self.contracted(node.mma.dtype)
                 raise exc.UnsupportedInKernel(
                     f"`{node.name or 'tl.dot'}` is a product over {node.mma.k} of {node.mma.dtype}, and {self.name} has"
                     f" multiples of {step}",
@@ -162,7 +162,7 @@ class Target:
                     hint=f"tiles whose K is a multiple of {step}",
                 )
 
-    def _step(self, dtype: str) -> int:
+    def contracted(self, dtype: str) -> int:
         """Elements of a type, as graphs name it, that one instruction contracts."""
         assert self.mma is not None
         return self.mma.depth * 16 // BITS.get(dtype, 4 if dtype in PACKED else 8)

@@ -25,7 +25,7 @@ def program_on(program: TileProgram, machine: Machine, integers: bool = True) ->
     if not target.has_tensor_memory:
         return program
     if integers and target.mma is not None and target.mma.integers:
-        program = whole_integers(program)
+        program = whole_integers(program, target.contracted("i8"))
     return put_products_in_loops(transpose_short(separate_sums(program), target.has_rows))
 
 

@@ -21,12 +21,11 @@ from twill.tile.program import Carry, Items, Loop, Op, TileProgram, TileType, re
 from twill.tile.rewrite.precision import INSTEAD, INTEGERS, changed_mmas
 from twill.tile.rewrite.writer import OpWriter
 
-BYTES = 32  # of K that one instruction contracts
 
-
-def whole_integers(program: TileProgram) -> TileProgram:
-    """The program with such products; the same one if there are none."""
-    found = _Finder(program).found()
+def whole_integers(program: TileProgram, depth: int) -> TileProgram:
+    """The program with such products; the same one if there are none. depth: elements of K that one instruction of the
+    tensor core contracts."""
+    found = _Finder(program, depth).found()
     if not found:
         return program
     writer = OpWriter(program)
@@ -47,6 +46,7 @@ class _Whole:
 @dataclass
 class _Finder:
     program: TileProgram
+    depth: int
     makers: dict[int, Op] = field(default_factory=dict)
     readers: dict[int, list[Op]] = field(default_factory=dict)
 
@@ -73,7 +73,7 @@ class _Finder:
         cast = self.only_reader(op.results[0], "cast")
         if left is None or right is None or cast is None or len(op.operands) > 2:
             return None
-        if self.program.type_of(left).shape[1] % BYTES or self.program.type_of(cast.results[0]).element != "i32":
+        if self.program.type_of(left).shape[1] % self.depth or self.program.type_of(cast.results[0]).element != "i32":
             return None
         added = self.only_reader(cast.results[0], "add")
         carry = None if added is None else self.carries.get(sum(added.operands) - cast.results[0])

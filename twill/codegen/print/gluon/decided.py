@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from operator import eq, ge, gt, le, lt, ne
 
 from twill.codegen.warp.expression import Apply, Expr, Local, Number
@@ -40,18 +41,18 @@ def _block(stmts: Sequence[Stmt], known: Known) -> Iterator[Stmt]:
         elif isinstance(stmt, If):
             found = verdict(stmt.condition, known)
             if found is None:
-                yield with_blocks(stmt, lambda block, known=known: _block(block, dict(known)))  # type: ignore[misc]
+                yield with_blocks(stmt, partial(_block, known=known))
             else:
                 yield from _block(stmt.body if found else stmt.otherwise, known)
         else:
-            yield with_blocks(stmt, lambda block: _block(block, {}))
+            yield with_blocks(stmt, partial(_block, known={}))
 
 
-def _pipeline(loop: Pipeline, known: Known) -> Pipeline:
+def _pipeline(loop: Pipeline, known: Known) -> Stmt:
     trip = number(loop.trip, _single(known))
     if trip is None or trip > MOST:
         inside = {name: values for name, values in known.items() if name != loop.step}
-        return with_blocks(loop, lambda block: _block(block, dict(inside)))  # type: ignore[return-value]
+        return with_blocks(loop, partial(_block, known=inside))
 
     def at(block: Sequence[Stmt], steps: Iterable[int]) -> tuple[Stmt, ...]:
         return tuple(_block(block, {**known, loop.step: tuple(steps)}))
@@ -63,7 +64,7 @@ def _pipeline(loop: Pipeline, known: Known) -> Pipeline:
         prologue=tuple(at(block, (step,)) for step, block in enumerate(loop.prologue)),
         steady=at(loop.steady, range(loop.stages, trip)),
         later=at(loop.later, range(loop.stages, trip)),
-        epilogue=tuple(at(block, (last + number_,)) for number_, block in enumerate(loop.epilogue)),
+        epilogue=tuple(at(block, (last + behind,)) for behind, block in enumerate(loop.epilogue)),
     )
 
 

@@ -298,7 +298,7 @@ def descriptor(given, block, layout):
 def steps_within(tensor, stride):
     """How many elements that are `stride` apart a tensor has: the size of an axis that a kernel does not bound."""
     reach = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
-    return max(1, -(-reach // stride))
+    return max(1, min(2**31 - 1, -(-reach // stride)))  # descriptors count in i32
 
 
 def counter():
