@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twill.ptx.approximate import ERROR, approximate
+from twill.ptx.approximate import ERROR, GROSS, approximate, gross
 
 INF, NAN, TINY = math.inf, math.nan, 2.0**-140
 CASES = (-INF, -TINY, -0.0, 0.0, TINY, INF, NAN)
@@ -67,3 +67,21 @@ def test_every_function_has_a_documented_error() -> None:
 def test_only_float32_is_taken() -> None:
     with pytest.raises(TypeError, match="float32"):
         approximate("ex2", np.ones(1), True)
+
+
+@pytest.mark.parametrize("name", GROSS)
+def test_gross_functions_of_f64_are_right_in_the_upper_half(name: str) -> None:
+    given = np.random.default_rng(0).uniform(1e-200, 1e200, 1000)
+    found = gross(name, given)
+    assert not (found.view(np.uint64) & np.uint64(0xFFFFFFFF)).any()
+    exact = 1 / (given if name == "rcp" else np.sqrt(given))
+    assert (np.abs(found / exact - 1) < 2.0**-19).all()
+
+
+def test_gross_functions_of_f64_flush_subnormal_numbers() -> None:
+    tiny = 2.0**-1050
+    given = np.array([-INF, -tiny, -0.0, 0.0, tiny, INF, NAN, 2.0**1023])
+    wanted = np.array([-0.0, -INF, -INF, INF, INF, 0.0, NAN, 0.0])
+    found = gross("rcp", given)
+    assert np.array_equal(found, wanted, equal_nan=True) and np.array_equal(np.signbit(found), np.signbit(wanted))
+    assert np.isnan(gross("rsqrt", given)[0]) and gross("rsqrt", np.array([16.0])) == 0.25

@@ -35,7 +35,7 @@ from twill.tile.program import POINTEE
 from twill.tile.vocabulary import ELECTED
 
 COUNTER = 4  # bytes that instances are counted in
-SCALARS = ("i32", "i64", "f32", "f64")  # what a kernel takes by value
+SCALARS = ("i1", "i8", "i16", "i32", "i64", "f32", "f64")  # what a kernel takes by value; short integers as i32
 
 # Triton's names of element types -> the runtime's; the others are the same.
 _ELEMENTS = {"fp16": "f16", "fp32": "f32", "fp64": "f64", "fp8e4nv": "f8e4m3fn", "fp8e5": "f8e5m2"}
@@ -209,7 +209,7 @@ def _parameters(program: WarpProgram) -> Iterator[KernelParameter]:
             raise exc.UnsupportedInKernel(
                 f"argument {parameter.name} is a scalar of type {parameter.element}",
                 file=program.program.file,
-                hint="i32, i64, fp32 or fp64",
+                hint="an integer, fp32 or fp64",
             )
         kind = "origin" if parameter.kind == "pointer" and parameter.name.endswith(POINTEE) else parameter.kind
         yield KernelParameter(kind, parameter.name, parameter.element, parameter.index)

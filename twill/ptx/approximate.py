@@ -1,4 +1,5 @@
-"""The fast functions (`.approx`) of float32: the right result, rounded to nearest, and how far hardware may be off.
+"""The fast functions (`.approx`) of float32 and float64: the right result, rounded to nearest, and how far hardware may
+be off.
 
 PTX ISA, "Floating Point Instructions". Hardware interpolates in tables; its results are the true ones within `ERROR`.
 """
@@ -69,3 +70,21 @@ def approximate(name: str, values: Array, ftz: bool) -> Array:
     if some(nan):
         result = np.where(nan, np.uint32(0x7FFFFFFF).view(np.float32), result)
     return flush(result) if ftz else result
+
+
+GROSS = ("rcp", "rsqrt")
+_UPPER, _LAST = np.uint64(0xFFFFFFFF00000000), np.uint64(1 << 32)
+_LEAST = 2.0**-1022  # of normal numbers
+
+
+def gross(name: str, values: Array) -> Array:
+    """`name`.approx.ftz.f64 of float64 `values`: sign, exponent and 20 bits of the mantissa of what the upper halves of
+    the operands give, the lower halves 0. Subnormal operands and results are zeros with their sign (PTX ISA,
+    "rcp.approx.ftz.f64"). KeyError: no such function."""
+    upper = (values.view(np.uint64) & _UPPER).view(np.float64)
+    upper = np.where(np.isnan(values), values, upper)
+    with np.errstate(all="ignore"):
+        result = _FUNCTIONS[name](np.where(np.abs(upper) < _LEAST, np.copysign(0.0, upper), upper))
+    nearest = ((result.view(np.uint64) + (_LAST >> np.uint64(1))) & _UPPER).view(np.float64)
+    result = np.where(np.isfinite(result), nearest, result)
+    return np.where(np.abs(result) < _LEAST, np.copysign(0.0, result), result)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from twill.ptx.approximate import approximate
+from twill.ptx.approximate import GROSS, approximate, gross
 from twill.ptx.arrays import every, is_number, some
 from twill.ptx.formats import decode, encode
 from twill.ptx.integers import applied
@@ -72,7 +72,7 @@ def function_of(instruction: PtxInstruction, type: str) -> Function:
         return _extreme(name == "max", "NaN" in modifiers, ftz, "abs" in modifiers, instruction)
     if name in _APPROXIMATE and ("approx" in modifiers or type in ("f16", "bf16", "f16x2", "bf16x2")):
         if type == "f64":
-            raise unsupported(instruction)
+            return canonical(_double_approximation(instruction, name, ftz))
         return lambda a: approximate(name, a, ftz)
     if name in ("ex2", "lg2", "sin", "cos", "tanh", "rsqrt"):
         raise unsupported(instruction)
@@ -252,6 +252,15 @@ def _double(instruction: PtxInstruction, name: str, rounding: str) -> Function:
     plain: dict[str, Any] = {**_NEAREST, "rcp": lambda a: np.float64(1) / a}
     found: Function = plain[name]
     return found
+
+
+def _double_approximation(instruction: PtxInstruction, name: str, ftz: bool) -> Function:
+    """Fast functions of f64: gross ones (`.ftz`), from which libraries iterate, and the reciprocal root."""
+    if name in GROSS and ftz:
+        return lambda a: gross(name, a)
+    if name == "rsqrt":
+        return lambda a: 1.0 / np.sqrt(a)
+    raise unsupported(instruction)
 
 
 def fused_double(a: Array, b: Array, c: Array) -> Array:

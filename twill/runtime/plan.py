@@ -45,6 +45,7 @@ MOST_EARLY = 8  # program instances of a persistent CTA in a launch that begins 
 MAX_PROGRAMS = (1 << 31) - 1  # the kernel counts program instances in 32 bits
 
 _SCALARS: dict[str, ParameterKind] = {
+    **dict.fromkeys(("i1", "i8", "i16"), "i32"),
     "i32": "i32",
     "i64": "i64",
     "f32": "f32",

@@ -28,7 +28,7 @@ from twill.codegen.verify.abstract.instance_assignment import ANY_ORDER, WAYS, W
 from twill.codegen.verify.abstract.memory import GlobalTensors
 from twill.codegen.verify.abstract.remembered import Remembered, launch_key
 from twill.codegen.verify.abstract.results import Reference, compare
-from twill.codegen.verify.abstract.rounding import narrowed_for_mmas, run_shaken
+from twill.codegen.verify.abstract.rounding import narrowed_for_mmas, shaken_results
 from twill.codegen.verify.abstract.run_ctas import run_ctas
 from twill.codegen.verify.abstract.scheduling import InstanceOrder, LaunchedCta
 from twill.codegen.verify.abstract.static import static_violations
@@ -238,13 +238,13 @@ def _reference(
     """What a launch of a tile program leaves, and what its shaken run does. order: of its instances, if it counts."""
     key = launch_key(launch) if order is None else (launch_key(launch), order)
 
+    plain = _left(tile, launch, key, cut, order)
+
     def shaken() -> Mapping[str, Array]:
-        arrays = {name: array.copy() for name, array in launch.arrays.items()}
-        run_shaken(tile, launch.grid, arrays, launch.scalars, narrowed, in_parts, cut, order)
-        return arrays
+        return shaken_results(tile, launch.grid, launch.arrays, launch.scalars, narrowed, plain, in_parts, cut, order)
 
     parts = tuple(sorted(in_parts.items()))
-    return Reference(_left(tile, launch, key, cut, order), _remembered((tile, key, narrowed, parts, cut), shaken))
+    return Reference(plain, _remembered((tile, key, narrowed, parts, cut), shaken))
 
 
 _remembered = Remembered()

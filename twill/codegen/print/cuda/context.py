@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from twill import exc
-from twill.codegen.print.cuda.elements import BYTES, SMALL, from_memory, is_packed, value_type
+from twill.codegen.print.cuda.elements import BYTES, SMALL, from_memory, from_parameter, is_packed, value_type
 from twill.codegen.print.cuda.index_fragments import Coefficients, constant, spread_constant
 from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.names import Names
@@ -85,7 +85,7 @@ class PrintContext:
             case NumPrograms(axis):
                 return f"(i32)grid{axis}"
             case Symbol():
-                return self.arguments[leaf.name]
+                return from_parameter(leaf.element, self.arguments[leaf.name])
             case Local():
                 return self.locals[leaf.name]
             case Element():

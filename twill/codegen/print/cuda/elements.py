@@ -14,6 +14,7 @@ BYTES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "f8e4m3": 1, "f8e5m2": 
 SMALL = {"f16": "f16", "bf16": "bf16", "f8e4m3": "e4m3", "f8e5m2": "e5m2"}  # element -> name in the headers
 _VALUE = {"i1": "bool", "i8": "i8", "i16": "i16", "i32": "i32", "u32": "u32", "i64": "i64", "f32": "float",
           "f64": "double"}  # fmt: skip
+SHORT = ("i1", "i8", "i16")
 _MEMORY = {"i1": "u8", "f8e4m3": "u8", "f8e5m2": "u8", "f16": "u16", "bf16": "u16"}
 
 
@@ -29,7 +30,14 @@ def memory_type(element: str) -> str:
 
 def scalar_type(element: str) -> str:
     """The C type of a scalar parameter: i32, i64, float or double."""
-    return "i32" if element in ("i1", "i8", "i16") else value_type(element)
+    return "i32" if element in SHORT else value_type(element)
+
+
+def from_parameter(element: str, name: str) -> str:
+    """C: what a scalar parameter is as a value. An unsigned one of 8 or 16 bits may be larger than a signed one."""
+    if element == "i1":
+        return f"({name} != 0)"
+    return f"({value_type(element)}){name}" if element in SHORT else name
 
 
 def is_float(element: str) -> bool:

@@ -7,9 +7,9 @@ combination (`twill.codegen.verify.abstract.guards`); of every access, tiles tha
 of 0 all loops may run, and nothing is loaded or stored; of one launch, so many program instances on a persistent CTA
 that a slot lost in each of them runs the ring dry, instances that begin at another slot than the first, and where warp
 groups take them in turn, each as the last taker; of every size that adds instances, full tiles and a ragged last one;
-where a steady state changes once, both of them, and in full tiles; instances that find tiles in their rings, and some
-after them that do not; in a cluster, pairs of instances and one that lacks its second, pairs that want the same tile
-and others.
+both values of a flag; where a steady state changes once, both of them, and in full tiles; instances that find tiles in
+their rings, and some after them that do not; in a cluster, pairs of instances and one that lacks its second, pairs that
+want the same tile and others.
 Candidates are the values of each size at which something changes; the cheapest ones that reach all are taken. Where a
 condition says the same at all of these (a window of attention is longer than any of them), larger ones are looked for,
 up to `FAR` iterations and `MOST_INSTANCES` instances, at which it says something else.
@@ -37,6 +37,7 @@ CONSTANT = 512  # iterations of a loop whose count is no matter of sizes, at mos
 CONSTANT_INSTANCES = 64  # of a grid that no size makes smaller, at most
 FAR = 40  # iterations
 LARGEST = 1 << 16  # of a size
+MOST = {"i1": 1, "i8": 127, "i16": 32767}  # of an argument of a short type
 MOST_NUMBERS = 256  # in a table that says where programs do their work
 
 Goal = tuple[object, ...]
@@ -90,6 +91,8 @@ class _Search:
         axes = [axis for op in program.ops() if op.access for axis in op.access.axes]
         self.widest = max((axis.extent for axis in axes), default=1)
         self.base = {name: problem.unit(name) for name in problem.units}
+        short = {one.name: MOST[one.type.element] for one in program.arguments if one.type.element in MOST}
+        self.most = {name: most for name, most in short.items() if name in self.base}
         self.seen: dict[tuple[int, ...], Trips | None] = {}
         self.orders: dict[tuple[int, ...], Sequence[tuple[Index, Mapping[str, Scalar]]]] = {}
         self.cases: dict[tuple[int, ...], Case] = {}
@@ -145,10 +148,11 @@ class _Search:
         return self.sayings[key]
 
     def trips(self, sizes: Mapping[str, int]) -> Trips | None:
-        """None: too many instances, or a loop that makes no step."""
+        """None: too many instances, a loop that makes no step, or a size that its type does not hold."""
         key = tuple(sizes[name] for name in self.base)
         if key not in self.seen:
-            few = self._instances(sizes) <= max(MOST_INSTANCES * self.goal.ctas, self.fewest)
+            held = all(sizes[name] <= most for name, most in self.most.items())
+            few = held and self._instances(sizes) <= max(MOST_INSTANCES * self.goal.ctas, self.fewest)
             try:
                 case = self.case(sizes) if few else None
                 self.seen[key] = trips_of(self.program, case.grid, self.scalars(case)) if case is not None else None
@@ -210,6 +214,7 @@ class _Search:
             reached |= touched(self.program, scouted)
         else:
             reached |= bounds_met(self.program, scouted)
+        reached |= {("flag", name, sizes[name]) for name, most in self.most.items() if most == 1}
         reached |= {("ragged", name) for name, size in sizes.items() if size > 64 and size % 64}
         if not any(sizes[name] % tile for name, tile in self.tiles.items()):
             reached |= {*self._split_goals(case)}

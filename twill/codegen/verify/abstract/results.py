@@ -30,6 +30,8 @@ DIGITS: dict[str, tuple[int, int]] = {
 CHUNK = 64  # elements
 WIDE = 8.0  # so many times what its chunk was shaken, an element may be off: a shaken run is one of many
 MEAN = 1.25  # so many times the root of the mean square
+ALONE = 16  # elements, of which there is no mean
+FINE = 2.0**-22  # a unit of f32 and finer types, relative to the largest number
 FEW = 64  # elements that may fall on the other side in a tensor of which none was shaken over
 GRAIN = 2.0**-12  # of a common factor: far below what any narrow type shows
 
@@ -121,7 +123,9 @@ def common(ours: Array, theirs: Array, spread: Spread) -> str:
     off, unit = (ours[used].astype(np.float64) - theirs[used]) / size, spread.unit[used] / size
     value, shaken = theirs[used] / size, spread.shaken[used] / size
     grain = float(unit.max())
-    most = MEAN**2 * float(np.sum(shaken**2)) + FEW * grain**2
+    moved = np.count_nonzero((off != 0) | (shaken != 0))
+    factor = MEAN if moved > ALONE or grain > FINE else WIDE
+    most = factor**2 * float(np.sum(shaken**2)) + FEW * grain**2
     if float(np.sum(off**2)) > most:
         times = math.sqrt(float(np.sum(off**2)) / max(float(np.sum(shaken**2)), grain**2))
         return f"its elements are off by {times:.1f} times what rounding moves them, in the mean"
