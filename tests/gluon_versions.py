@@ -29,7 +29,7 @@ Made = tuple[Extracted, GluonEmission]
 HOPPER = {
     "GEMM": "gemm_bf16", "GEMM with bias and GELU": "gemm_bias_gelu_bf16", "dual GEMM": "dual_gemm_bf16",
     "attention, full": "attention_full", "attention, causal": "attention_causal",
-    "linear attention": "linear_attention_bf16",
+    "linear attention": "linear_attention_bf16", "GEMM fp8 (e4m3)": "gemm_fp8_e4m3",
 }  # fmt: skip
 BLACKWELL = {
     "GEMM": blackwell.GEMM, "GEMM with bias and GELU": blackwell.GELU, "GEMM fp8 (e4m3)": blackwell.FP8,

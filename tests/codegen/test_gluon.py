@@ -57,6 +57,7 @@ MODULES = {
     "gemm": ("gemm", "bf16"), "gelu": ("gemm_bias_gelu", "bf16"), "attention": ("attention", "full"),
     "dual_gemm_h200": ("dual_gemm", "bf16"),  # a product is unfinished from one iteration to the next
     "gemm_shared": ("gemm", "bf16"),  # two partitions have half of the rows of a tile each
+    "fp8": ("gemm_fp8", "e4m3"),
 }  # fmt: skip
 
 
@@ -263,6 +264,7 @@ STATIC = {
     "expected bytes": ("gemm", *EDITS["expected bytes"], "mbarrier.expect: 32768 bytes"),
     "a wait that is gone": ("gemm", *EDITS["a wait"], "warpgroup_mma_wait: 0 products"),
     "a depth of waiting": ("attention", "num_outstanding=1", "num_outstanding=0", "warpgroup_mma_wait: 1 products"),
+    "a depth of waiting, of fp8": ("fp8", "num_outstanding=1", "num_outstanding=2", "warpgroup_mma_wait: 1 products"),
     "the number of a barrier": ("gemm", "staging_1, 1, 8, 9", "staging_1, 1, 8, 10", "named barrier: sync 9, 256"),
     "threads of a barrier": ("gemm", "named_barrier_sync(OWN_TURN, 256)  # the turn of",
                              "named_barrier_sync(OWN_TURN, 128)  # the turn of", "named barrier: sync 8, 256"),

@@ -20,8 +20,9 @@ PTX_FENCE = "wgmma.fence.sync"
 SASS_MMA = re.compile(r"\bHGMMA\b")
 SASS_WAIT = re.compile(r"\bWARPGROUP\.DEPBAR\b")
 PTX_BUDGET = re.compile(r"setmaxnreg\.\w+\.sync\.aligned\.u32\s+(\d+)")
-OPERANDS = ("bf16", "f16")
-"""Elements of products that are printed; sums of fp8 need to know how exact they are."""
+OPERANDS = {"bf16": "bf16", "f16": "f16", "f8e4m3": "e4m3", "f8e5m2": "e5m2"}
+"""Elements of products that are printed -> what wgmma calls them. Sums of fp8 are the tensor core's own: where a kernel
+asks for more exact ones, `twill.tile.rewrite.precision` has said them before."""
 
 DEPTH_BITS = 256  # of a row of an operand that one instruction contracts (PTX ISA, wgmma)
 ARCHITECTURES = {"sm_90a": 90}

@@ -280,7 +280,7 @@ def print_multiply(stmt: Multiply, role: Role) -> None:
     role.flying |= {stmt.accumulator, *([stmt.a] if isinstance(stmt.a, int) else [])}
     source = "registers" if isinstance(stmt.a, int) else "shared memory"
     shape = hopper.instruction(layout.columns, BITS[stmt.operand])
-    role.out.fact(f"warpgroup_mma: {shape} of {stmt.operand}, A from {source}", stmt.line)
+    role.out.fact(f"warpgroup_mma: {shape} of {hopper.OPERANDS[stmt.operand]}, A from {source}", stmt.line)
     role.out.call(head, [left, right, *more], kernel=stmt.line)
 
 
