@@ -21,6 +21,7 @@ LONGEST = (
     "codegen/test_gluon_blackwell.py",
     "codegen/test_gluon_dynamic.py",
     "codegen/test_gluon_pairs.py",
+    "codegen/test_gluon_scales.py",
     "codegen/test_gluon_targets.py",
     "tile/interpret/test_generated.py",
     "codegen/targets/test_blackwell_scales.py",

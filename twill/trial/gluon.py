@@ -134,7 +134,8 @@ def passed(argument: Any, elements: dict[str, str]) -> list[ptx.Argument]:
         element, rank = {"f8e4m3": "f8e4m3fn"}.get(elements[base], elements[base]), len(argument.shape)
         width = argument.layout.element_bitwidth // 8
         block = _of_cta(argument)
-        box = (*block[:-1], min(block[-1], argument.layout.swizzle_byte_width // width))
+        most = argument.layout.swizzle_byte_width // width or block[-1]  # of a copy; of a row that is not swizzled, all
+        box = (*block[:-1], min(block[-1], most))
         entry = MapEntry(
             base, element, tuple(argument.shape), tuple(argument.strides), 0, box, argument.layout.swizzle_byte_width
         )

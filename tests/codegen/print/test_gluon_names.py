@@ -19,7 +19,7 @@ kernel role consumer compute softmax correction epilogue load mma store desc rin
 instance instances place grid pid in layer band order along inside before width nth ranked begin step steps change
 answer counter together cached most masked worked turn present pair pairs rank cta own next group other others both
 words row rows column columns offs offset first second third fourth fifth sixth seventh eighth of part left right taken
-result bf16 f16 f32 f8e4m3 scaled erfc reciprocal log twice inverse x y p visible transposed
+copied result bf16 f16 f32 f8e4m3 scaled erfc reciprocal log twice inverse x y p visible transposed
 """
 """Words of schedules, warp specialization and Triton that a module may have beside the kernel's own."""
 LAYOUT = re.compile(r"(A_OF_)?MMA_\d+(x\d+)?|SWIZZLED_\d+(_OF_\d+_BITS)?(_OF_\d_AXES)?(_BY_(ROWS|COLUMNS))?")

@@ -20,7 +20,7 @@ from difflib import SequenceMatcher
 from twill.codegen.compile.gluon.fences import unfenced
 from twill.codegen.compile.gluon.read_rings import ring_facts
 from twill.codegen.compile.gluon.renamed import under_their_names
-from twill.codegen.print.gluon import blackwell, hopper
+from twill.codegen.print.gluon import blackwell, hopper, scales
 from twill.codegen.print.gluon.facts import BUDGETS, ModuleFact, inits
 from twill.codegen.print.gluon.fetched import COUNTED, REQUESTED
 from twill.codegen.print.gluon.shared import shared_names, shared_text
@@ -39,6 +39,7 @@ _READERS = (
 )
 _NAMED = (
     (hopper.PTX_PROXY_FENCE, hopper.FENCED),
+    (scales.PTX_COPY, scales.COPIED),
     (re.compile(r"cp\.async\.bulk\.tensor\.\S*shared::(?:cta|cluster)\.global"), "copy into shared memory"),
     (re.compile(r"cp\.async\.bulk\.tensor\.\S*global\.shared::cta"), "copy out of shared memory"),
     (re.compile(r"clusterlaunchcontrol\.try_cancel\b"), REQUESTED),
@@ -174,9 +175,11 @@ def _read(text: str) -> str:
 def _tensor(text: str, numbers: dict[str, int]) -> str:
     """What an instruction of tensor memory says, or nothing. numbers: registers that are constants."""
     if product := blackwell.PTX_MMA.search(text):
-        ctas, kind, a, descriptor = product.groups()
+        ctas, kind, scaled, a, descriptor = product.groups()
         number = numbers.get(descriptor, int(descriptor) if descriptor.isdigit() else 0)
-        return blackwell.product_fact(blackwell.described(number), kind, a.startswith("["), ctas == "2")
+        return blackwell.product_fact(
+            blackwell.described(number, scaled is not None), kind, a.startswith("["), ctas == "2"
+        )
     if commit := blackwell.PTX_COMMIT.search(text):
         return blackwell.commit_fact("multicast" in commit[1])
     access = blackwell.PTX_ACCESS.search(text)

@@ -6,13 +6,14 @@ from __future__ import annotations
 import re
 
 from twill import exc
+from twill.codegen.print.gluon import scales
 from twill.codegen.print.gluon.layouts import Products
 from twill.codegen.print.gluon.operands import print_views
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.warp.program import LoadAccumulator, SlotRef, StoreAccumulator, TensorMultiply, WarpProgram
 
 MODULE = "triton.experimental.gluon.language.nvidia.blackwell"
-NAMES = ("clc", "tcgen05_commit", "tcgen05_mma")
+NAMES = ("clc", "tcgen05_commit", "tcgen05_copy", "tcgen05_mma", "tcgen05_mma_scaled")
 """What the module has of the instructions below."""
 
 ARCHITECTURES = {"sm_100a": 100}
@@ -23,9 +24,12 @@ WORKER_BUDGET = 56  # registers of a thread of a partition that only issues inst
 FEW_REGISTERS = 64  # of a thread, with which a partition has fewer columns of tensor memory in registers at a time
 ROWS, LANES, WARPS = (128, 64), 32, 4  # of results in tensor memory; of a warp; of a partition that reads tensor memory
 
-PTX_MMA = re.compile(r"tcgen05\.mma\.cta_group::([12])\.kind::(\w+) +\[[^\]]*\], *(\[[^\]]*\]|\S+), *\S+, *(%\w+|\d+),")
-"""A product: its CTAs, its kind, operand A (an address of tensor memory, or a descriptor), and the register or number
-of its instruction descriptor."""
+PTX_MMA = re.compile(
+    r"tcgen05\.mma\.cta_group::([12])\.kind::(\w+)(\.block_scale\S*)? +"
+    r"\[[^\]]*\], *(\[[^\]]*\]|\S+), *\S+, *(%\w+|\d+),"
+)
+"""A product: its CTAs, its kind, whether blocks have scales, operand A (an address of tensor memory, or a descriptor),
+and the register or number of its instruction descriptor."""
 PTX_COMMIT = re.compile(r"tcgen05\.commit\.(\S+)")
 PTX_ACCESS = re.compile(r"tcgen05\.(ld|st)\.sync\.aligned\.(?:32x32b|16x32bx2)\.")
 ACCESSES = {"ld": "a read of tensor memory", "st": "a store to tensor memory"}
@@ -57,27 +61,32 @@ def commit_fact(pair: bool) -> str:
     return f"{COMMIT}, in both CTAs" if pair else COMMIT
 
 
-def described(descriptor: int) -> str:
-    """Rows and columns of a product, as its instruction descriptor has them (PTX ISA, "Instruction descriptor")."""
-    return f"m{(descriptor >> 24 & 31) << 4}n{(descriptor >> 17 & 63) << 3}"
+def described(descriptor: int, scaled: bool) -> str:
+    """Rows and columns of a product, as its instruction descriptor has them (PTX ISA, "Instruction descriptor").
+    scaled: whether blocks have scales."""
+    rows = (descriptor >> 27 & 3) << 7 if scaled else (descriptor >> 24 & 31) << 4
+    return f"m{rows}n{(descriptor >> 17 & 63) << 3}"
 
 
 def print_tensor_multiply(stmt: TensorMultiply, role: Role) -> None:
     """One product, begun; `tcgen05_commit` says when it is over."""
-    if stmt.operand not in OPERANDS:
+    if not stmt.block and stmt.operand not in OPERANDS:
         raise exc.NotInGluon(f"products of {stmt.operand} have no printer for Gluon", line=stmt.line)
+    kind = scales.kind_of(role.program, stmt) if stmt.block else OPERANDS[stmt.operand]
+    function = scales.MMA if stmt.block else MMA
     operands = [
         (ref, turned, _operand(ref, turned, role))
         for ref, turned in ((stmt.a, stmt.a_transposed), (stmt.b, stmt.b_transposed))
     ]
     shape = role.program.buffers[stmt.target.buffer].shape
-    more = [role.place(stmt.target), f"use_acc={role.scalar(stmt.accumulate).text}"]
+    scaled = scales.scale_operands(stmt, role) if stmt.block else []
+    more = [role.place(stmt.target), *scaled, f"use_acc={role.scalar(stmt.accumulate).text}"]
     longest = sorted((0, 1), key=lambda place: -len(operands[place][2]))
-    said = print_views(operands, longest, lambda said: role.out.fits(MMA, [*said, *more]), stmt.line, role)
+    said = print_views(operands, longest, lambda said: role.out.fits(function, [*said, *more]), stmt.line, role)
     tensor = role.program.buffers[stmt.a.buffer].tensor
-    fact = product_fact(f"m{shape[0]}n{shape[1]}", OPERANDS[stmt.operand], tensor, role.program.pairs)
+    fact = product_fact(f"m{shape[0]}n{shape[1]}", kind, tensor, role.program.pairs)
     role.out.fact(fact, stmt.line)
-    role.out.call(MMA, [*said, *more], kernel=stmt.line)
+    role.out.call(function, [*said, *more], kernel=stmt.line)
 
 
 def _operand(ref: SlotRef, transposed: bool, role: Role) -> str:

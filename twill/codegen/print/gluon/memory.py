@@ -8,6 +8,7 @@ from twill import exc
 from twill.codegen.print.gluon.layouts import Layout, Products, SlicedLayout
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import ATOM, SUM, Text
+from twill.codegen.print.gluon.scales import block_of_scales
 from twill.codegen.warp.expression import Expr, Number, add
 from twill.codegen.warp.program import (
     LoadGlobal,
@@ -27,13 +28,14 @@ AXES = 2  # of a tile
 def print_tma_load(boxes: Sequence[TmaLoad], role: Role) -> None:
     """The boxes of one tile, as one copy; Gluon divides it where the hardware needs it."""
     first = boxes[0]
-    block = _tile([box.target for box in boxes], [box.coordinates for box in boxes], role, first.line)
+    of_scales = block_of_scales(boxes, role.program)
+    block = of_scales or _tile([box.target for box in boxes], [box.coordinates for box in boxes], role, first.line)
     name = role.descriptor(first.map, block)
     at = ", ".join(role.scalar(coordinate).text for coordinate in first.coordinates)
     assert first.target.cursor == first.cursor, "a copy fills the slot at whose barrier it arrives"
     ring = role.ring_of_tile(first.target)
     role.out.fact("copy into shared memory", first.line)
-    method = "load" if len(block) == AXES else "load_slice"
+    method = "load" if of_scales or len(block) == AXES else "load_slice"
     role.out.call(f"{ring}.{method}", [name, f"[{at}]", role.count(first.cursor)], kernel=first.line)
 
 

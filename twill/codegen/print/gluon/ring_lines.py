@@ -9,6 +9,7 @@ from twill.codegen.print.gluon.facts import inits
 from twill.codegen.print.gluon.pairs import CTAS, divided_axes
 from twill.codegen.print.gluon.role import identifier
 from twill.codegen.print.gluon.scalars import BITS, TYPES
+from twill.codegen.print.gluon.scales import SCALES, tile_shape
 from twill.codegen.print.gluon.tensor_rings import hosted
 from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.warp.program import INSTANCE_RING, Aref, Buffer, TmaLoad, TmaStore, WarpProgram
@@ -30,16 +31,23 @@ def shared_layout(program: WarpProgram, buffer: Buffer) -> tuple[str, str]:
     """Name and definition of a buffer's layout in shared memory. program: of both CTAs if they are a pair."""
     if buffer.element == "i64" or any(a.transport == INSTANCE_RING and buffer.id in a.buffers for a in program.arefs):
         return "WORDS", "gl.SwizzledSharedLayout(vec=1, per_phase=1, max_phase=1, order=[0])"
+    shape = tile_shape(program, buffer)
     bits, axis = BITS[buffer.element], divided_axes(program).get(buffer.id) if program.pairs else None
     name = f"SWIZZLED_{buffer.swizzle}" if bits == 16 else f"SWIZZLED_{buffer.swizzle}_OF_{bits}_BITS"
     suffix = "" if axis is None else "_BY_COLUMNS" if axis else "_BY_ROWS"
-    return name + suffix, hopper.shared_layout(buffer.swizzle, bits, len(buffer.shape), axis)
+    return name + suffix + _axes(shape), hopper.shared_layout(buffer.swizzle, bits, len(shape), axis)
+
+
+def _axes(shape: tuple[int, ...]) -> str:
+    """What tells a layout of tiles of more axes than two."""
+    return f"_OF_{len(shape)}_AXES" if len(shape) > 2 else ""
 
 
 def map_layout(program: WarpProgram, number: int) -> str:
     """The name of the layout of the tiles that a tensor map copies."""
-    name = shared_layout(program, _copied(program, number))[0]
-    return name if rank_of(program, number) == 2 else f"{name}_OF_{rank_of(program, number)}_AXES"
+    buffer = _copied(program, number)
+    name = shared_layout(program, buffer)[0].removesuffix(_axes(tile_shape(program, buffer)))
+    return name + _axes(program.maps[number].box)
 
 
 def rank_of(program: WarpProgram, number: int) -> int:
@@ -83,8 +91,11 @@ def print_memory(program: WarpProgram, buffers: list[Buffer], out: PythonWriter)
         aref = next((one for one in having if min(one.buffers) != buffer.id), None)
         rings = [one for one in having if min(one.buffers) == buffer.id]
         if aref is not None:
-            beside = [ring_name(program, aref), _allocated(program, buffer, aref.depth)]
-            out.call(f"{buffer_name(program, buffer.id)} = ring_beside", beside)
+            tiles = _allocated(program, buffer, aref.depth)
+            if buffer.tensor:
+                out.line(f"{buffer_name(program, buffer.id)} = {tiles}")
+            else:
+                out.call(f"{buffer_name(program, buffer.id)} = ring_beside", [ring_name(program, aref), tiles])
         elif not rings:
             out.line(f"{buffer_name(program, buffer.id)} = {_allocated(program, buffer)}")
         for ring in rings:
@@ -97,7 +108,7 @@ def print_memory(program: WarpProgram, buffers: list[Buffer], out: PythonWriter)
 def _print_ring(ring: Aref, buffer: Buffer, program: WarpProgram, out: PythonWriter) -> None:
     """The ring that has a buffer first."""
     over = hosted(program, buffer)
-    given = [f"gl.{TYPES[buffer.element]}", _shape(buffer, ring.depth * (over.each if over is not None else 1))]
+    given = [f"gl.{TYPES[buffer.element]}", _shape(buffer.shape, ring.depth * (over.each if over is not None else 1))]
     if over is not None:
         host = next(one for one in program.arefs if over.host.id in one.buffers)
         more = [f"each={over.each}", f"first={over.first}"]
@@ -127,9 +138,11 @@ def _print_call(
 
 def _allocated(program: WarpProgram, buffer: Buffer, depth: int = 0) -> str:
     """The call that gives a buffer its shared memory. depth: of its ring; 0 for one that is in none."""
-    layout = shared_layout(program, buffer)[0]
-    return f"gl.allocate_shared_memory(gl.{TYPES[buffer.element]}, {_shape(buffer, depth)}, {layout})"
+    said = f"gl.{TYPES[buffer.element]}, {_shape(tile_shape(program, buffer), depth)}"
+    if buffer.tensor:
+        return f"{SCALES}({said})"
+    return f"gl.allocate_shared_memory({said}, {shared_layout(program, buffer)[0]})"
 
 
-def _shape(buffer: Buffer, tiles: int) -> str:
-    return f"[{', '.join(map(str, [*([tiles] if tiles else []), *buffer.shape]))}]"
+def _shape(tile: tuple[int, ...], tiles: int) -> str:
+    return f"[{', '.join(map(str, [*([tiles] if tiles else []), *tile]))}]"

@@ -21,6 +21,7 @@ from twill.codegen.print.gluon.narrow import with_narrow_parts
 from twill.codegen.print.gluon.pairs import reasons_of_pairs
 from twill.codegen.print.gluon.rerolled import with_loops_of_all_steps
 from twill.codegen.print.gluon.ring_names import with_distinct_buffers, with_own_names
+from twill.codegen.print.gluon.scales import fills_scales, refuse_scales
 from twill.codegen.print.gluon.staging import staged_in_parts
 from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform, shape_of
@@ -121,7 +122,7 @@ def _decided(expr: Expr, known: dict[str, bool]) -> bool | None:
 
 
 # ---------------------------------------------------------------- before a schedule is made
-_UNPRINTED = {"dot_scaled": "products with scales of blocks", "scan": "scans", "tile_reduce": "atomics of whole tiles"}
+_UNPRINTED = {"scan": "scans", "tile_reduce": "atomics of whole tiles"}
 
 
 def refuse_at_once(program: TileProgram, architecture: str) -> None:
@@ -148,6 +149,8 @@ def refuse_at_once(program: TileProgram, architecture: str) -> None:
     for op in program.ops():
         if op.kind in _UNPRINTED:
             raise exc.NotInGluon(f"{_UNPRINTED[op.kind]} have no printer for Gluon", file=program.file, line=op.line)
+        if op.kind == "dot_scaled":
+            refuse_scales(op, program)
         element = program.type_of(op.operands[0]).element if op.kind == "dot" else ""
         if element and element not in operands:
             what = f"products of {element} have no printer for Gluon on this machine"
@@ -193,7 +196,7 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
                 f"`{entry.argument}` has {axes} axes and its tiles have 2, of which two CTAs have parts",
                 "`--cluster 1`",
             )
-        if any(extent > 1 for extent in entry.box[:-2]):
+        if any(extent > 1 for extent in entry.box[:-2]) and not fills_scales(program, entry):
             yield 0, f"a tile of `{entry.argument}` has more than two axes", _CUDA
     for group in program.groups:
         yield from _of_group(group)

@@ -36,7 +36,7 @@ TYPES = {
     "f32": "float32", "f64": "float64", "f8e4m3": "float8e4nv", "f8e5m2": "float8e5",
 }  # fmt: skip
 """Elements as Gluon calls them."""
-BITS = {"bf16": 16, "f16": 16, "f8e4m3": 8, "f8e5m2": 8, "f32": 32, "i32": 32}
+BITS = {"bf16": 16, "f16": 16, "f8e4m3": 8, "f8e5m2": 8, "i8": 8, "f32": 32, "i32": 32}
 
 
 @dataclass(frozen=True)

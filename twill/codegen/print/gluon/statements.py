@@ -33,6 +33,7 @@ from twill.codegen.print.gluon.rings import (
 )
 from twill.codegen.print.gluon.role import Role, base_of, free
 from twill.codegen.print.gluon.scalars import ATOM, BITS, SUM, TYPES, Text, number
+from twill.codegen.print.gluon.scales import print_copy_scales
 from twill.codegen.warp.expression import Number, PerGroup
 from twill.codegen.warp.layout import shape_of
 from twill.codegen.warp.program import (
@@ -45,6 +46,7 @@ from twill.codegen.warp.program import (
     Compute,
     Consumed,
     Copy,
+    CopyScales,
     Expect,
     Fence,
     FetchInstance,
@@ -379,7 +381,7 @@ PRINTERS: dict[type[Stmt], Printer] = {
     Advance: print_advance, Skip: print_skip,
     Fence: nothing, Multiply: print_multiply, Commit: nothing,
     TensorMultiply: blackwell.print_tensor_multiply, LoadAccumulator: blackwell.print_load_accumulator,
-    StoreAccumulator: blackwell.print_store_accumulator,
+    StoreAccumulator: blackwell.print_store_accumulator, CopyScales: print_copy_scales,
     LoadShared: print_load_shared, StoreShared: print_store_shared,
     LoadGlobal: print_load_global, StoreGlobal: print_store_global,
     ProxyFence: print_proxy_fence, Sync: print_sync, Arrive: print_arrive,

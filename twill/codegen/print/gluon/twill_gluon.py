@@ -19,6 +19,7 @@ aggregate = getattr(gluon, "aggregate", None) or triton.language.core._aggregate
 tma_load = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared
 tma_store = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
 clc = getattr(blackwell, "clc", None)  # of 3.8 and later
+TensorMemoryScalesLayout = getattr(blackwell, "TensorMemoryScalesLayout", None)  # of 3.7 and later
 tensor_memory_as = getattr(tensor_memory_descriptor, "reinterpret", None) or tensor_memory_descriptor._reinterpret
 
 
@@ -172,6 +173,48 @@ def tensor_ring_over(
 def ring_beside(other, tiles):
     """A ring of tiles that are filled, read and given back together with those of another, whose barriers it has."""
     return TileRing(tiles, other.full, other.empty, 1, 0)
+
+
+# ---------------------------------------------------------------- scales of blocks
+@aggregate
+class TensorScales:
+    """Scales in tensor memory, in as many slots as a ring has in shared memory: [rows, blocks along K] each."""
+
+    columns: tensor_memory_descriptor
+    slots: gl.constexpr
+    element: gl.constexpr
+    shape: gl.constexpr
+
+    @gluon.constexpr_function
+    def __init__(self, columns, element, shape):
+        self.columns = columns
+        self.slots = gl.constexpr(columns.shape[0])
+        self.element = gl.constexpr(element)
+        self.shape = gl.constexpr(shape)
+
+    @gluon.jit
+    def tile(self, count):
+        """The scales of a slot."""
+        layout: gl.constexpr = TensorMemoryScalesLayout()
+        return tensor_memory_as(self.columns.index(count % self.slots), self.element, self.shape, layout)
+
+
+@gluon.jit
+def tensor_scales(element: gl.constexpr, shape: gl.constexpr):
+    """Tensor memory for them. shape: slots, rows, blocks. 128 rows and 4 blocks are 4 columns."""
+    COLUMNS: gl.constexpr = shape[1] // 128 * shape[2]
+    layout: gl.constexpr = TensorMemoryLayout(block=(128, COLUMNS), col_stride=1)
+    return TensorScales(allocate_tensor_memory(gl.int32, [shape[0], 128, COLUMNS], layout), element, shape[1:])
+
+
+@gluon.jit
+def in_rows(tile):
+    """Scales as they are copied, [1, rows / 128, blocks / 4, 2, 256], as [rows, blocks]: row r and block k of 512 bytes
+    are at byte r % 32 * 16 + r // 32 * 4 + k."""
+    ROWS: gl.constexpr = tile.shape[1]
+    BLOCKS: gl.constexpr = tile.shape[2]
+    tile = tile.reshape((ROWS, BLOCKS, 32, 4, 4)).permute((0, 3, 2, 1, 4))
+    return tile.reshape((ROWS * 128, BLOCKS * 4))
 
 
 # ---------------------------------------------------------------- a dynamic order of instances
