@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 import triton
 
 from tests import blackwell
@@ -25,7 +26,9 @@ from twill.graph.canonical import canonical_shape
 from twill.kernel.specialization import resolve
 from twill.runtime.artifact import NAME, RefusedVariant, from_text, read_artifact
 from twill.runtime.kernel import EmittedKernel
+from twill.runtime.recording import specialization_of
 from twill.runtime.request import Prepared, PrepareRequest
+from twill.runtime.variant import Variant
 from twill.schedule.document import Schedule
 from twill.schedule.key import KeyOptions, schedule_key
 from twill.schedule.options import SolveOptions
@@ -99,6 +102,30 @@ def test_a_broken_service_is_a_miss_with_a_note(at_root: Path, tmp_path: Path, k
     assert (answer.state, answer.artifact) == ("missing", "")
     wanted = {"poisoned": "breaks the rules", "another kernel's": "its key is not that", "down": "refused"}
     assert wanted.get(kind, "http://127.0.0.1") in " ".join(answer.notes)
+
+
+def test_a_kernel_that_looks_its_work_up_asks_for_a_launch_and_is_emitted_with_what_that_says(at_root: Path) -> None:
+    walk = resolve("tests/walk_kernels.py::products", spec="products")
+    request = request_of(dataclasses.replace(walk, spec=jit_helper.SPEC), solve=True, may_ask=True)
+    OPEN.add(("off", ""))
+    asked = jit_helper.prepared(request)
+    assert (asked.state, asked.artifact) == ("asks", "") and "say how often `products` does its work" in asked.reason
+    sizes = [(128, 128, 128), (64, 128, 64), (128, 64, 192)]  # M, N, K of each product
+    placed = {
+        name: [torch.zeros(size[i] * size[k], dtype=torch.float16) for size in sizes]
+        for name, i, k in (("lefts", 0, 2), ("rights", 2, 1), ("results", 0, 1))
+    }
+    given = {
+        **{name: torch.tensor([one.data_ptr() for one in tensors]) for name, tensors in placed.items()},
+        "sizes": torch.tensor(sizes, dtype=torch.int32),
+        "strides": torch.tensor([(k, n, n) for _, n, k in sizes], dtype=torch.int32),
+        "count": 3,
+    }
+    found = Variant(walk.signature, walk.constexprs, tuple(name for name, _ in walk.divisibility))
+    launch = specialization_of("products", found, given, (3,))
+    told = jit_helper.prepared(dataclasses.replace(request, recorded=launch, may_ask=False))
+    assert told.state == "emitted", told.reason
+    assert isinstance(read_artifact(from_text(told.artifact), request.key), EmittedKernel)
 
 
 def test_what_cannot_be_emitted_is_refused_with_its_line_and_kept(

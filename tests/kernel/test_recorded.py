@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from twill.kernel.recorded import RecordedVariant, Sizes, memory_shape, table_text
-from twill.kernel.recorded_tables import LookedUp, PointedAt
+from twill.kernel.recorded_tables import LookedUp, PointedAt, as_matrices
 from twill.kernel.sidecar import read_sidecar_at
 from twill.kernel.specialization import problem_of, resolve
 
@@ -108,6 +108,19 @@ def copy(ptrs, sizes, count, BLOCK: tl.constexpr):
     p = tl.load(ptrs).to(tl.pointer_type(tl.float16))
     tl.store(p + tl.arange(0, BLOCK), 0.0)
 """
+
+
+def test_vectors_are_matrices_whose_sides_stand_beside_their_addresses() -> None:
+    sizes = ("sizes", (128, 64, 40, 64, 32, 24))  # M, N, K of two products
+    left, result = PointedAt(2, ((128 * 40,), (64 * 24,))), PointedAt(2, ((128 * 64,), (64 * 32,)))
+    assert as_matrices(left, [sizes]).shapes == ((128, 40), (64, 24))
+    assert as_matrices(result, [sizes]).shapes == ((128, 64), (64, 32))
+    for other in (
+        PointedAt(2, ((128 * 40,), (64 * 32,))),
+        PointedAt(2, ((128,), (64,))),
+        PointedAt(2, ((8, 16), (4, 16))),
+    ):
+        assert as_matrices(other, [sizes]) == other
 
 
 def test_numbers_that_are_looked_up_are_sizes_and_places(kernel_file: Callable[..., str]) -> None:

@@ -71,13 +71,16 @@ def read(lines: SimpleQueue[str]) -> None:
 
 def prepared(request: PrepareRequest) -> Prepared:
     """The answer to one request. Nothing raises here."""
-    from twill.exc import TwillError
+    from twill.exc import TwillError, UnknownProblem
 
     with noted() as notes:
         try:
             return replaced(emitted(request), notes)
         except Missing as missing:
             return Prepared(request.key, "missing", str(missing), tuple(notes))
+        except UnknownProblem as error:
+            asks: State = "asks" if request.may_ask else "failed"
+            return Prepared(request.key, asks, error.describe().replace("\n", ";"), tuple(notes))
         except TwillError as error:
             state: State = "unsupported" if final(error) else "failed"
             return Prepared(request.key, state, error.describe().replace("\n", ";"), tuple(notes))
@@ -279,6 +282,7 @@ def extracted_in(request: PrepareRequest, split: Split | None) -> Extracted:
             parameters=tuple(Parameter(one.name, one.optional, one.default) for one in request.parameters),
             fp_fusion=True,  # calls without it are Triton's (`twill.runtime.dispatch`)
             strict=request.strict,
+            recorded=request.recorded,
         ),
         Allowed(conditional=request.form == "cuda", split=split),  # warps of Gluon do not vote
     )

@@ -2,14 +2,16 @@
 
 What was recorded are numbers; what a sidecar says is how they belong together, so that a kernel can be checked at other
 sizes. Equal numbers are taken to be one size (a matrix of K columns whose rows are K apart), small ones for what they
-are. An address becomes the place of its tensor behind those that stand before it in the table.
+are; a vector as long as the product of two numbers that stand beside its address is a matrix of these. An address
+becomes the place of its tensor behind those that stand before it in the table.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 SMALL = 16  # an equality of numbers up to this is more often chance than sense
 DIVISOR = 16
@@ -46,6 +48,7 @@ class TableTexts:
 def table_texts(found: LookedUp, counts: Mapping[str, int], blocks: Iterable[int]) -> TableTexts:
     """The sizes, shapes and tables of what was looked up. counts: integer arguments, of which one may say how many rows
     the tensors have. blocks: constants of the kernel, of which sizes may have to be multiples."""
+    found = replace(found, addresses=tuple((name, as_matrices(of, found.numbers)) for name, of in found.addresses))
     pointed = {name: shape for name, of in found.addresses for shape in (of.shapes,)}
     values = {number for _, numbers in found.numbers for number in numbers}
     values |= {extent for shapes in pointed.values() for shape in shapes for extent in shape}
@@ -63,6 +66,29 @@ def table_texts(found: LookedUp, counts: Mapping[str, int], blocks: Iterable[int
         whole = " + ".join(map(elements, of.shapes))
         shapes[f"{name}.pointee"] = f"({whole})" if again == "1" else f"{again} * ({whole})"
     return TableTexts(sizes, units, shapes, tables)
+
+
+def as_matrices(of: PointedAt, numbers: Iterable[tuple[str, tuple[int, ...]]]) -> PointedAt:
+    """Vectors whose lengths are products of two numbers in their rows of the tables, the same two in every row: as
+    matrices. Others stay as they are."""
+    if any(len(shape) != 1 for shape in of.shapes):
+        return of
+    rows = len(of.shapes)
+    columns = [
+        [table[row * width + column] for row in range(rows)]
+        for _, table in numbers
+        if len(table) % rows == 0
+        for width in (len(table) // rows,)
+        for column in range(width)
+    ]
+    lengths = [shape[0] for shape in of.shapes]
+    if lengths in columns:
+        return of
+    for one, other in itertools.combinations_with_replacement(columns, 2):
+        sides = tuple(zip(one, other, strict=True))
+        if [a * b for a, b in sides] == lengths:
+            return replace(of, shapes=sides)
+    return of
 
 
 def unit_of(value: int, blocks: Iterable[int]) -> int:

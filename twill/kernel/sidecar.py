@@ -12,7 +12,7 @@ from twill.kernel.argument_types import parse_type
 from twill.kernel.modules import module_of
 from twill.kernel.problem import ProblemTable, read_problem
 from twill.kernel.tuning_space import Space, read_space
-from twill.toml.table import Table, describe, read_toml
+from twill.toml.table import Table, describe, read_toml, read_toml_text
 
 Constant = int | float | bool | str | None
 
@@ -81,7 +81,15 @@ def read_sidecar(file: str) -> Sidecar | None:
 
 def read_sidecar_at(path: Path) -> Sidecar:
     """A sidecar, wherever it lies. Raises as `read_sidecar`."""
-    top = read_toml(path)
+    return _sidecar(read_toml(path))
+
+
+def read_sidecar_text(text: str, file: str) -> Sidecar:
+    """A sidecar that is no file. file: what errors call it. Raises as `read_sidecar`."""
+    return _sidecar(read_toml_text(text, file))
+
+
+def _sidecar(top: Table) -> Sidecar:
     kernel = top.string("kernel", 'kernel = "gemm"') if top.has("kernel") else ""
     tables = top.tables("specialization", "[[specialization]]") if top.has("specialization") else ()
     top.finish()

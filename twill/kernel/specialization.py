@@ -50,7 +50,15 @@ from twill.kernel.argument_types import parse_type
 from twill.kernel.importing import KernelFile, line_of_def, load
 from twill.kernel.modules import file_of
 from twill.kernel.problem import ProblemTable
-from twill.kernel.sidecar import Constant, Sidecar, SidecarTable, read_sidecar, sidecar_path, table_of
+from twill.kernel.sidecar import (
+    Constant,
+    Sidecar,
+    SidecarTable,
+    read_sidecar,
+    read_sidecar_text,
+    sidecar_path,
+    table_of,
+)
 
 STRICT = "TWILL_STRICT_MATH"
 
@@ -74,6 +82,7 @@ class Specialization:
     positive: floats promised to be greater than 0 (from 2^-32 to 2^32). fp_fusion: whether products and sums of floats
     may be rounded once (Triton's option `enable_fp_fusion`). strict: whether every number is rounded where and as the
     kernel says (`twill.codegen.numerics`). split: into how many parts K is split (`twill.tile.rewrite.split_k`).
+    recorded: a sidecar's text whose only specialization says at what sizes it is run, "" for that of the kernel's file.
     """
 
     file: str
@@ -88,14 +97,22 @@ class Specialization:
     fp_fusion: bool = True
     strict: bool = False
     split: int = 1
+    recorded: str = ""
 
 
 def problem_of(specialization: Specialization) -> ProblemTable | None:
     """The problem table of its sidecar, with its own constants (flags may have changed them); None without one."""
-    table = table_of(specialization.file, specialization.kernel, specialization.spec)
+    table = _table_of(specialization)
     if table is None or table.problem is None:
         return None
     return table.problem.with_constants(dict(specialization.constexprs))
+
+
+def _table_of(specialization: Specialization) -> SidecarTable | None:
+    if specialization.recorded:
+        (recorded,) = read_sidecar_text(specialization.recorded, f"{specialization.kernel}, as it was launched").tables
+        return recorded
+    return table_of(specialization.file, specialization.kernel, specialization.spec)
 
 
 def resolve(

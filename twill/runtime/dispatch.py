@@ -34,7 +34,7 @@ from twill.runtime.reasons import Reasons
 from twill.runtime.triton_launch import TritonLauncher
 from twill.runtime.triton_plan import MOST, SeenCalls, triton_plan, usual
 from twill.runtime.unusual import never, unusual
-from twill.runtime.variants import KnownVariant, Variants
+from twill.runtime.variants import KnownVariant, MadeLaunch, Variants
 from twill.runtime.verdict import PredictedVerdict, Verdict, size_class
 
 CAPTURING = "its code is not loaded yet, and cannot be while a CUDA graph is captured"
@@ -132,7 +132,7 @@ class Dispatch:
             return original.run(*args, grid=grid, warmup=True, **kwargs)
 
         if self.chosen.policy == "require":
-            self.variants.prepared(known, compile_it)
+            self.variants.prepared(known, compile_it, MadeLaunch(grid, asked.bound))
         if known.kernel is not None:
             reason: str | TritonTurn
             try:
@@ -145,7 +145,7 @@ class Dispatch:
                 return reason.run(lambda: self.as_triton.run(grid, args, kwargs))
             return self.triton(reason, known.text(), grid, args, kwargs) if reason else None
         compiled = self.triton(known.reason, known.text(), grid, args, kwargs)
-        self.after_triton(known, compiled)
+        self.after_triton(known, compiled, MadeLaunch(grid, asked.bound))
         return compiled
 
     def refused(self, hot: Hot, call: RefusedLaunch, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -172,13 +172,13 @@ class Dispatch:
         compiled = self.as_triton.run(grid, args, kwargs)
         known = self.stays.get(compiled)
         if known is None:
-            self.look(compiled, args, kwargs)
+            self.look(compiled, grid, args, kwargs)
             return compiled
         known.launches += 1
         self.stayed_so(None, None, compiled, grid, args, kwargs)
         return compiled
 
-    def look(self, compiled: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def look(self, compiled: Any, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """After a launch that went straight to Triton: see what there is of its variant, for the next one."""
         asked = self.ask(args, kwargs)
         if asked is None or self.variants is None:
@@ -194,7 +194,7 @@ class Dispatch:
             return
         if known.reason:
             self.reasons.report(known.reason, known.text())
-        self.after_triton(known, compiled)
+        self.after_triton(known, compiled, MadeLaunch(grid, asked.bound))
 
     def ask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> BoundCall | None:
         """What Triton's binder says of a call; None if it refuses it."""
@@ -208,11 +208,11 @@ class Dispatch:
             return None
         return BoundCall(name, index, bound, specialization, options)
 
-    def after_triton(self, known: KnownVariant, compiled: Any) -> None:
+    def after_triton(self, known: KnownVariant, compiled: Any, launched: MadeLaunch) -> None:
         """A variant without an emitted kernel was launched: have it prepared, and let the next launch pass."""
         known.reported = bool(known.reason)
         if self.variants is not None:
-            self.variants.prepare(known, lambda: compiled)
+            self.variants.prepare(known, lambda: compiled, launched)
         shelf = known.shelf
         if known.reason:
             self.stay(compiled, SETTLED)
@@ -221,7 +221,8 @@ class Dispatch:
             shelf.listen(lambda: self.settled(compiled, shelf))
 
     def settled(self, compiled: Any, shelf: Shelf) -> None:
-        """The variant that Triton compiled so is emitted, or never will be: its next launch is looked into."""
+        """The variant that Triton compiled so is emitted, or never will be, or a launch of it is asked for: its next
+        launch is looked into."""
         self.stays.pop(compiled, None)
         if shelf.kernel is not None:
             with self.lock:

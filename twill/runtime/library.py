@@ -36,7 +36,8 @@ State = Literal["missing", "preparing", "ready", "refused"]
 class Shelf:
     """What is known of one key. Fields are written under the library's lock; reading them needs none.
 
-    reason: why it is not ready. settled: set when nothing more is to be expected.
+    reason: why it is not ready. settled: set when nothing more is to be expected. asks: whether the helper asked for
+    what a launch is made with.
     """
 
     key: str
@@ -44,10 +45,11 @@ class Shelf:
     kernel: EmittedKernel | None = None
     reason: str = "no emitted kernel is stored"
     settled: threading.Event = field(default_factory=threading.Event)
+    asks: bool = False
     listeners: list[Callable[[], object]] = field(default_factory=list)
 
     def listen(self, tell: Callable[[], object]) -> None:
-        """Tell when nothing more is to be expected; at once, if that is so already."""
+        """Tell when nothing more is to be expected, or a launch is asked for; at once, if the former is so already."""
         self.listeners.append(tell)
         if self.settled.is_set():
             tell()
@@ -55,6 +57,10 @@ class Shelf:
     def settle(self) -> None:
         """Nothing more is to be expected."""
         self.settled.set()
+        self.wake()
+
+    def wake(self) -> None:
+        """Whoever listens is told."""
         for tell in list(self.listeners):
             tell()
 
@@ -270,6 +276,11 @@ class Library:
         """What the helper made of it."""
         for note in answer.notes:
             NOTES.report(note)
+        if answer.state == "asks":
+            with self.lock:
+                shelf.state, shelf.reason, shelf.asks = "missing", answer.reason, True
+            shelf.wake()
+            return
         if answer.state != "emitted":
             self.refuse(shelf, answer.reason)
             return

@@ -10,7 +10,8 @@ from twill.manifest.document import Constant
 from twill.manifest.record import from_json, to_json
 
 Form = Literal["cuda", "gluon"]
-State = Literal["emitted", "missing", "unsupported", "failed"]
+State = Literal["emitted", "missing", "unsupported", "failed", "asks"]
+"""asks: for what a launch is made with (`PrepareRequest.recorded`), without which nothing can be checked."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,8 @@ class PrepareRequest:
     key: of the artifact. module: Triton's TTIR of this variant. machine: a name or a file. solve: whether to solve
     what nobody has solved, in at most `seconds`. strict, form: `strict_math` and `emit` of `JitSettings`. store,
     server: as there. split: parts that K is split into along axis `split_axis` of the launch grid, if it can be.
+    recorded: what a launch was made with (`twill.runtime.recording`), "" until that is asked for; may_ask: whether it
+    can be told.
     """
 
     key: str
@@ -64,6 +67,8 @@ class PrepareRequest:
     form: Form = "cuda"
     split: int = 1
     split_axis: int = 1
+    recorded: str = ""
+    may_ask: bool = False
 
     def line(self) -> str:
         """As it is sent."""
@@ -72,7 +77,7 @@ class PrepareRequest:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What became of a request. reason: why there is no kernel. notes: what went wrong on the way and did no harm.
+    """What became of a request. reason: why there is no kernel, or none yet. notes: what went wrong and did no harm.
     artifact: `to_text` of what `twill.runtime.artifact` makes, if `state` is "emitted"."""
 
     key: str

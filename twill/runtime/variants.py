@@ -8,7 +8,7 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import triton
 from twill.exc import TwillError
 from twill.machine.names import list_machines
 from twill.runtime.comparison import TimedComparison
+from twill.runtime.current import capturing
 from twill.runtime.device import device as gpu
 from twill.runtime.device import driver_version
 from twill.runtime.forks import renew_after_fork
@@ -25,6 +26,7 @@ from twill.runtime.kernel import EmittedKernel
 from twill.runtime.library import Inquiry, Library, Shelf, library
 from twill.runtime.occupancy import judgement
 from twill.runtime.policy import JitSettings
+from twill.runtime.recording import specialization_of
 from twill.runtime.request import DefaultedParameter, PrepareRequest, Typed, Valued
 from twill.runtime.variant import Unsupported, Variant, compiler, constant, machine_name, variant
 from twill.runtime.verdict import PredictedVerdict, SizeClass, Verdict
@@ -70,6 +72,14 @@ class KnownVariant:
         """What it waits for."""
         shelf = self.shelf
         return SLOW if shelf is None else shelf.reason or NEXT
+
+
+@dataclass(frozen=True)
+class MadeLaunch:
+    """A launch that Triton made. grid: as it was given. bound: arguments by name."""
+
+    grid: Any
+    bound: Mapping[str, Any]
 
 
 class Variants:
@@ -189,26 +199,53 @@ class Variants:
             self.machines[index] = machine
         return self.machines[index]
 
-    def prepare(self, known: KnownVariant, compile_it: Callable[[], Any]) -> None:
-        """Have the helper emit a variant, if that is still to be done. compile_it: gives Triton's compiled kernel."""
+    def prepare(self, known: KnownVariant, compile_it: Callable[[], Any], launched: MadeLaunch) -> bool:
+        """Have the helper emit a variant, if that is still to be done; whether it is under way or done. compile_it:
+        gives Triton's compiled kernel."""
         shelf = known.shelf
-        if shelf is None or shelf.state != "missing" or known.variant is None:
-            return
+        if shelf is None or known.variant is None:
+            return False
+        if shelf.state != "missing":
+            return True
+        recorded = ""
+        if shelf.asks:
+            try:
+                recorded = self.recorded(known.variant, launched)
+            except Exception as error:  # of what is read, which the launch does not need
+                self.library.refuse(shelf, f"{shelf.reason} (the launch can't be written down: {error})")
+                return True
+            if not recorded:
+                return False
         compiled = compile_it()
         if hasattr(compiled, "result"):  # compiled in the background
             compiled = compiled.result()
         module = getattr(compiled, "asm", {}).get("ttir")
-        if module:
-            request = self.request(shelf, known, known.variant, module)
-            self.library.prepare(shelf, request, lambda: known.launches)
+        if not module:
+            return False
+        request = self.request(shelf, known, known.variant, module)
+        request = replace(request, may_ask=not recorded, recorded=recorded)
+        self.library.prepare(shelf, request, lambda: known.launches)
+        return True
 
-    def prepared(self, known: KnownVariant, compile_it: Callable[[], Any]) -> None:
-        """The same, and wait for it."""
-        if known.kernel is not None or known.reason or known.shelf is None:
+    def prepared(self, known: KnownVariant, compile_it: Callable[[], Any], launched: MadeLaunch) -> None:
+        """The same, and wait for it; once more, if the helper asks for what the launch is made with."""
+        shelf = known.shelf
+        if known.kernel is not None or known.reason or shelf is None:
             return
-        self.prepare(known, compile_it)
-        known.shelf.settled.wait(WHOLE)
+        for _ in range(2):
+            told = threading.Event()
+            shelf.listen(told.set)
+            if not self.prepare(known, compile_it, launched) or (told.wait(WHOLE) and shelf.settled.is_set()):
+                break
         self.follow(known)
+
+    def recorded(self, which: Variant, launched: MadeLaunch) -> str:
+        """What a launch is made with; "" where a CUDA graph is captured, in which nothing can be read."""
+        if capturing():
+            return ""
+        grid = launched.grid(dict(launched.bound)) if callable(launched.grid) else launched.grid
+        counts = tuple(int(count) for count in grid)
+        return specialization_of(self.original.__name__, which, launched.bound, counts)
 
     def request(
         self, shelf: Shelf, known: KnownVariant, which: Variant, module: str, split: int = 1, split_axis: int = 1

@@ -149,12 +149,17 @@ def read_toml(path: Path) -> Table:
         raise FileMissing(str(path), error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise TomlSyntax(str(path), 0, "it is not UTF-8 text") from error
+    return read_toml_text(text, str(path))
+
+
+def read_toml_text(text: str, file: str) -> Table:
+    """The same of a text. file: what errors call it."""
     try:
         data = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         why, line = split_position(str(error), text)
-        raise TomlSyntax(str(path), line, why) from error
-    return Table(data, TomlText(str(path), text))
+        raise TomlSyntax(file, line, why) from error
+    return Table(data, TomlText(file, text))
 
 
 def split_position(message: str, text: str) -> tuple[str, int]:
