@@ -4,10 +4,10 @@
     python -m tests.blackwell_times RECORD --table
 
 The command is run in a process of its own for each kernel, without a store, and a line of JSON is written to RECORD,
-with the seconds by the clock, which mean something only where nothing else is at work. Other work makes seconds of CPU
-longer, too: the same loop runs in front of each command and behind it (`fixed`), and "alone" in the table is what is
-left if all seconds are shortened as its are, to the least of the record; "two cores" of these those that are one behind
-the other (`way`).
+with the seconds by the clock (`wall`), which mean something only where nothing else is at work. Other work makes
+seconds of CPU longer, too: the same loop runs in front of each command and behind it (`fixed`; `beside`: by the clock,
+which is not in `wall`), and "alone" in the table is what is left if all seconds are shortened as its are, to the least
+of the record; "two cores" of these those that are one behind the other (`way`).
 WORDs: only kernels whose commands have them all. --table: that of docs/blackwell.md.
 """
 
@@ -28,17 +28,15 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from tests.blackwell_rows import ROWS
-
-PHASES = {  # functions of `twill.cli.emit`, `twill.codegen.emission` or `twill.codegen.emit`
-    "reading": "extracted_as",
+BEFORE = {"reading": "extracted_as"}  # functions of `twill.cli.emit`
+PHASES = {  # functions of `twill.codegen.emission` or `twill.codegen.emit`
     "program order": "refuse_unlowerable",
-    "solving": "solved",
     "lowering": "lower_candidate",
     "printing": "print_cuda",
     "NVRTC": "compile_cubin",
     "abstract machine": "verify",
 }
+NAMES = ("reading", "loading", "program order", "solving", *list(PHASES)[1:])
 OTHERS = (("examples/attention_any_length.py",),)  # in tiles of the sidecar, for which those of its row are taken
 
 
@@ -60,7 +58,8 @@ def cpu_of_thread() -> float:
 
 @contextmanager
 def phases(seconds: dict[str, float]) -> Iterator[None]:
-    """Adds to `seconds` what each phase takes that begins in here."""
+    """Adds to `seconds` what each phase takes that begins in here. The emitter is loaded when it would be: beside the
+    solve, which is another process's and whose seconds are known when it was waited for."""
 
     def timed(name: str, call: Callable[..., Any]) -> Callable[..., Any]:
         now = {"NVRTC": time.thread_time, "abstract machine": cpu_of_thread}.get(name, cpu)
@@ -76,13 +75,33 @@ def phases(seconds: dict[str, float]) -> Iterator[None]:
         return instead
 
     from twill.cli import emit as command
-    from twill.codegen import emission
-    from twill.codegen import emit as emitting
+    from twill.cli import emit_pairs, solves
 
+    begun: list[float] = []
+
+    def entered(self: solves.Solves) -> solves.Solves:
+        begun.append(time.process_time())
+        return entering(self)
+
+    def loaded(*given: Any) -> Any:
+        """Everything has been loaded: what is behind the solve can be looked at, too."""
+        from twill.codegen import emission
+        from twill.codegen import emit as emitting
+
+        if begun:
+            seconds["loading"] += time.process_time() - begun.pop()
+            for name, function in PHASES.items():
+                room = next(one for one in (emitting, emission) if hasattr(one, function))
+                stack.enter_context(patch.object(room, function, timed(name, getattr(room, function))))
+        return pairing(*given)
+
+    entering, pairing = solves.Solves.__enter__, emit_pairs.in_pairs
     with ExitStack() as stack:
-        for name, function in PHASES.items():
-            room = next(one for one in (command, emitting, emission) if hasattr(one, function))
-            stack.enter_context(patch.object(room, function, timed(name, getattr(room, function))))
+        for name, function in BEFORE.items():
+            stack.enter_context(patch.object(command, function, timed(name, getattr(command, function))))
+        stack.enter_context(patch.object(solves.Solves, "__enter__", entered))
+        stack.enter_context(patch.object(solves.Solves, "__call__", timed("solving", solves.Solves.__call__)))
+        stack.enter_context(patch.object(command, "in_pairs", loaded))
         yield
 
 
@@ -99,36 +118,45 @@ def emitted(words: Sequence[str]) -> dict[str, float]:
     """Seconds of each phase, and of everything."""
     from twill.cli import entry
 
-    seconds = dict.fromkeys(PHASES, 0.0)
+    seconds = dict.fromkeys(NAMES, 0.0)
+    entry.one_thread_for_products()  # before NumPy is there, as in the command
+    entry.collect_seldom()
+    begun = time.perf_counter()
     before = fixed()
+    spent = time.perf_counter() - begun
     with tempfile.TemporaryDirectory() as folder, phases(seconds):
         given = ["emit", *words, "--machine", "b200", "--no-store", "--out", str(Path(folder, "kernel"))]
         code = entry.main(given)
     if code:
         raise SystemExit(code)
     used = cpu() - before
-    return {**seconds, "all": used, "fixed": (before + fixed()) / 2}
+    begun = time.perf_counter()
+    both = before + fixed()
+    return {**seconds, "all": used, "fixed": both / 2, "beside": spent + time.perf_counter() - begun}
 
 
 def way(seconds: Mapping[str, float]) -> float:
-    """Seconds of what is done one behind the other on two cores: the compiler and the two processes of the abstract
-    machine are at work together, all else alone."""
+    """Seconds of what is done one behind the other on two cores: the solve and what loads the emitter are at work
+    together, and the compiler and the two processes of the abstract machine, all else alone."""
     compiler, machine = seconds["NVRTC"], seconds["abstract machine"]
-    return seconds["all"] - compiler - machine + max(compiler, (compiler + machine) / 2)
+    together = min(seconds["solving"], seconds["loading"] + seconds["program order"])
+    return seconds["all"] - together - compiler - machine + max(compiler, (compiler + machine) / 2)
 
 
 def table(record: Path) -> str:
     """Markdown: the last line of each command."""
+    from tests.blackwell_rows import ROWS
+
     lines = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
     rows = [
-        f"| `twill emit` | two cores, alone | CPU, alone | CPU | {' | '.join(PHASES)} |",
-        f"| --- {'| ---: ' * (len(PHASES) + 3)}|",
+        f"| `twill emit` | two cores, alone | CPU, alone | CPU | {' | '.join(NAMES)} |",
+        f"| --- {'| ---: ' * (len(NAMES) + 3)}|",
     ]
     names = {shlex.join(row.words): row.name for row in ROWS}
     least = min(one["seconds"]["fixed"] for one in lines)
     for words, seconds in {one["words"]: one["seconds"] for one in lines}.items():
         share = least / seconds["fixed"]
-        shown = (way(seconds) * share, seconds["all"] * share, seconds["all"], *(seconds[name] for name in PHASES))
+        shown = (way(seconds) * share, seconds["all"] * share, seconds["all"], *(seconds[name] for name in NAMES))
         name = names.get(words, words.removeprefix("examples/") + " as it is")
         rows.append(f"| `{name.replace(' ', '` ', 1)} | {' | '.join(f'{one:.1f}' for one in shown)} |")
     return "\n".join(rows)
@@ -143,6 +171,8 @@ def main(given: Sequence[str]) -> int:
     if "--table" in given:
         print(table(record))
         return 0
+    from tests.blackwell_rows import ROWS  # not in the process of a command, which loads what it needs when it does
+
     failed, environment = 0, {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
     for words in dict.fromkeys((*(row.words for row in ROWS), *OTHERS)):
         if not all(word in " ".join(words) for word in given[1:]):
@@ -156,7 +186,8 @@ def main(given: Sequence[str]) -> int:
             failed += 1
             print(f"{shlex.join(words)}: {one.stderr.strip()}", flush=True)
             continue
-        seconds = {**json.loads(one.stdout.splitlines()[-1]), "wall": time.perf_counter() - begin}
+        found = json.loads(one.stdout.splitlines()[-1])
+        seconds = {**found, "wall": time.perf_counter() - begin - found["beside"]}
         with record.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"words": shlex.join(words), "seconds": seconds}) + "\n")
         print(f"{shlex.join(words)}: {seconds['all']:.1f} s", flush=True)

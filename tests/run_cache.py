@@ -117,12 +117,12 @@ def triton_as_asked() -> tuple[str, ...]:
 @cache
 def compiler() -> str:
     """NVRTC's version, that of the package which calls it, and what it is asked."""
-    from cuda import core
+    from cuda import bindings
     from cuda.bindings import nvrtc
 
     from twill.codegen.compile import nvrtc as asking
 
-    return repr((nvrtc.nvrtcVersion(), core.__version__, inspect.getsource(asking)))
+    return repr((nvrtc.nvrtcVersion(), bindings.__version__, inspect.getsource(asking)))
 
 
 def made_by_nvrtc(kind: str, given: object, make: Callable[[], T]) -> T:
@@ -168,7 +168,7 @@ def share_builds() -> None:
     compile_text = nvrtc._nvrtc
 
     def shared(text: str, arch: str, defines: dict[str, str], fused: bool = True) -> tuple[bytes, str, str]:
-        if sys.modules.get("cuda.core", nvrtc) is None:  # a test that has no compiler
+        if sys.modules.get("cuda.bindings", nvrtc) is None:  # a test that has no compiler
             return compile_text(text, arch, defines, fused)
         given = text, arch, sorted(defines.items()), fused
         return made_by_nvrtc("nvrtc", given, lambda: compile_text(text, arch, defines, fused))

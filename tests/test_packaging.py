@@ -22,7 +22,7 @@ from tests.conftest import ROOT
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SOURCES = {"twill": ROOT / "twill", "twill.machines": ROOT / "machines", "twill.server": ROOT / "server"}
 IMPORT_NAMES = {
-    "z3-solver": "z3", "cuda-core": "cuda", "cuda-bindings": "cuda", "prometheus-client": "prometheus_client",
+    "z3-solver": "z3", "cuda-bindings": "cuda", "prometheus-client": "prometheus_client",
     "opentelemetry-api": "opentelemetry", "psycopg-pool": "psycopg_pool", "pydantic-core": "pydantic_core",
 }  # fmt: skip
 NOT_IMPORTED = {"nvidia-cuda-nvdisasm", "nvidia-cuda-nvrtc"}  # loaded or run by other means

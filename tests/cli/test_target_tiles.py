@@ -9,7 +9,8 @@ import pytest
 
 from twill import exc
 from twill.cli.arguments import parser
-from twill.cli.emit import extracted_as, in_pairs, pairs_pay, with_registers
+from twill.cli.emit import extracted_as, solved, with_registers
+from twill.cli.emit_pairs import in_pairs, pairs_pay
 from twill.cli.target_tiles import fitting
 from twill.codegen.emission import Extracted
 from twill.machine.file import load_machine
@@ -62,7 +63,9 @@ def clusters(file: str, *words: str) -> list[int]:
             raise exc.UnsupportedInKernel("no")
         return int(one.cluster)
 
-    if given.cluster is None and pairs_pay(kernel, B200, *(Namespace(**{**vars(given), "cluster": n}) for n in (1, 2))):
+    if given.cluster is None and pairs_pay(
+        kernel, B200, *(Namespace(**{**vars(given), "cluster": n}) for n in (1, 2)), solved
+    ):
         in_pairs(kernel, B200, given, make)
     return found
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from twill.cli import codes
+from twill.cli.emit_pairs import CTAS, first_asked, in_pairs
 from twill.cli.emit_why import competed, promised, tried
 
-CTAS = 2  # of a pair
 Made = TypeVar("Made")
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from twill.codegen.emission import Extracted
     from twill.codegen.emit import Emission
+    from twill.codegen.extraction import Extracted
     from twill.codegen.lower.candidates import Attempt, Recorder
     from twill.codegen.passes.pipeline import Pass
     from twill.codegen.warp.program import WarpProgram
@@ -144,32 +144,45 @@ def emitted(
     kernel: Extracted, machine: Machine, arguments: Namespace, record: Recorder = lambda attempt: None
 ) -> Emission:
     """Emitted with the schedule that was given, or solved now; in pairs of CTAs if nobody said and they have less I.
-    record: gets what became of each candidate."""
-    from twill.codegen.emission import emit_scheduled, emit_solved, with_spills
-    from twill.codegen.room import PatientSolver
-    from twill.codegen.verify.abstract.two_processes import processors
-    from twill.solve.shared_budget import SharedBudget
+    The first solve begins at once, and what follows it is loaded meanwhile. record: gets what became of each
+    candidate."""
+    from twill.cli.solves import Solves
+    from twill.solve.beside import processors
 
     if arguments.schedule is not None:
-        schedule = given(arguments)
-        cluster = arguments.cluster or (CTAS if schedule.cooperation.pair else 1)
-
-        def scheduled() -> Emission:
-            return emit_scheduled(kernel, machine, schedule, say_more, cluster, record, processors())
-
-        return with_spills(scheduled, say_note, processors())
-
-    budget = SharedBudget(arguments.budget)
+        return emitted_scheduled(kernel, machine, arguments, record)
     limit = math.inf if arguments.budget is None else EMISSION * arguments.budget
+    with Solves(first_asked(kernel, machine, arguments), arguments.budget) as solve:
+        from twill.codegen.compile.nvrtc import load_compiler
+        from twill.codegen.emission import emit_solved, with_spills
+        from twill.codegen.room import PatientSolver
 
-    def make(asked: Namespace) -> Emission:
-        solve = PatientSolver(lambda graph, on: solved(graph, on, asked, budget), limit)
-        return emit_solved(kernel, machine, solve, say_more, asked.cluster, record, processors())
+        load_compiler()
 
-    def solved_and_made() -> Emission:
-        return with_registers(kernel, machine, arguments, lambda asked: in_pairs(kernel, machine, asked, make))
+        def make(asked: Namespace) -> Emission:
+            patient = PatientSolver(lambda graph, on: solve(graph, on, asked), limit)
+            return emit_solved(kernel, machine, patient, say_more, asked.cluster, record, processors())
 
-    return with_spills(solved_and_made, say_note, processors())
+        def solved_and_made() -> Emission:
+            return with_registers(
+                kernel, machine, arguments, lambda asked: in_pairs(kernel, machine, asked, make, solve)
+            )
+
+        return with_spills(solved_and_made, say_note, processors())
+
+
+def emitted_scheduled(kernel: Extracted, machine: Machine, arguments: Namespace, record: Recorder) -> Emission:
+    """Emitted with the schedule that was given."""
+    from twill.codegen.emission import emit_scheduled, with_spills
+    from twill.solve.beside import processors
+
+    schedule = given(arguments)
+    cluster = arguments.cluster or (CTAS if schedule.cooperation.pair else 1)
+
+    def scheduled() -> Emission:
+        return emit_scheduled(kernel, machine, schedule, say_more, cluster, record, processors())
+
+    return with_spills(scheduled, say_note, processors())
 
 
 def with_registers(
@@ -190,33 +203,6 @@ def with_registers(
     return make(Namespace(**{**vars(arguments), "whole_exponentials": True}))
 
 
-def in_pairs(kernel: Extracted, machine: Machine, arguments: Namespace, make: Callable[[Namespace], Made]) -> Made:
-    """What `make` makes with as many CTAs a product as was asked for; if nobody said, with two where they have less I
-    and it does not refuse them."""
-    from twill import exc
-
-    alone, paired = (Namespace(**{**vars(arguments), "cluster": n}) for n in (arguments.cluster or 1, CTAS))
-    if arguments.cluster is None and pairs_pay(kernel, machine, alone, paired):
-        try:
-            return make(paired)
-        except (
-            exc.UnsupportedInKernel, exc.CandidateRefused, exc.Infeasible, exc.NotInGluon, exc.NoGluon, exc.GluonSpills
-        ) as refused:  # fmt: skip
-            say_more(f"no pairs of CTAs: {refused.message}")
-    return make(alone)
-
-
-def pairs_pay(kernel: Extracted, machine: Machine, alone: Namespace, paired: Namespace) -> bool:
-    """Whether the kernel has less I where two CTAs make its products together; not looked at where nothing of a loop
-    could be made so. alone, paired: what is asked for."""
-    from twill.graph.pairs import may_pair
-    from twill.solve.regions import main_region
-
-    if alone.order == "dynamic" or alone.no_pair or not may_pair(main_region(kernel.graph), machine):
-        return False
-    return solved(kernel.graph, machine, paired).ii < solved(kernel.graph, machine, alone).ii
-
-
 def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[Extracted, Namespace]:
     """The kernel with the tiles that a tuning found best; its schedule and clusters are given from now on. Errors:
     NotTuned."""
@@ -233,7 +219,7 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
 def extracted_as(arguments: Namespace, *, conditional: bool = True, known: Known | None = None) -> Extracted:
     """The kernel that the arguments name, rewritten as they allow. conditional: whether its warps can vote. known:
     programs that were read before (`twill.tile.odd_sizes`)."""
-    from twill.codegen.emission import extract
+    from twill.codegen.extraction import extract
     from twill.tile.rewrite.pipeline import Allowed
 
     return extract(

@@ -23,7 +23,8 @@ BLOCKS = (1, 2, 4)  # row blocks that are as high as one another: powers of two
 def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> int:
     """Write the kernel as a module of Gluon to --out; with --ir print the warp program that it says. Errors: NotInGluon
     before anything is solved, where no schedule could be said."""
-    from twill.cli.emit import given, in_pairs, say_more, solved
+    from twill.cli.emit import given, say_more, solved
+    from twill.cli.emit_pairs import in_pairs
     from twill.cli.output import folder, write_all
     from twill.codegen.gluon import emit_gluon
     from twill.codegen.gluon_sharing import with_shared_tiles
@@ -115,7 +116,8 @@ def others(graph: DependenceGraph, machine: Machine, arguments: Namespace) -> It
 
 def price(schedule: Schedule, machine: Machine, arguments: Namespace) -> str:
     """The CUDA form's I, whose warps may vote and whose row blocks may be uneven; "" where a schedule was given."""
-    from twill.cli.emit import extracted_as, in_pairs, solved
+    from twill.cli.emit import extracted_as, solved
+    from twill.cli.emit_pairs import in_pairs
 
     if arguments.schedule is not None:
         return ""

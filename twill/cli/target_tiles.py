@@ -21,12 +21,13 @@ def fitting(kernel: Extracted, machine: Machine, arguments: Namespace, known: Kn
     from twill.cli.complaint import complain
     from twill.cli.emit import extracted_as
     from twill.codegen.targets.base import target_of
-    from twill.tune.candidate import all_tiles, space_of
 
     target = target_of(machine)
     try:
         target.refuse(kernel.on(machine).graph)
     except exc.UnsupportedInKernel:
+        from twill.tune.candidate import all_tiles, space_of
+
         space = space_of(kernel.specialization)
         if arguments.schedule is not None or arguments.from_ir is not None or space is None:
             raise

@@ -10,7 +10,7 @@ from twill.exc.base import TwillError
 
 
 class BuildToolsMissing(TwillError):
-    """The compiler for emitted CUDA (NVRTC through cuda.core) is not installed."""
+    """The compiler for emitted CUDA (NVRTC through cuda.bindings) is not installed."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"cannot compile CUDA here: {why}", hint='pip install "twill-gpu[emit]"')

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from twill import exc
-from twill.codegen.emission import Extracted, extract
+from twill.codegen.extraction import Extracted, extract
 from twill.kernel.problem import Case
 from twill.kernel.sidecar import table_of
 from twill.kernel.specialization import Specialization, problem_of

@@ -1,12 +1,13 @@
-"""Emitted CUDA to a cubin, with NVRTC through `cuda.core`: no GPU, driver or toolkit needed."""
+"""Emitted CUDA to a cubin, with NVRTC through `cuda.bindings`: no GPU, driver or toolkit needed."""
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from time import time_ns
+from typing import Any
 
 from twill import exc
 from twill.codegen.compile.disassembler import disassemble
@@ -18,6 +19,7 @@ from twill.codegen.print.cuda.source import standalone
 from twill.codegen.print.kernel_lines import KernelLines
 
 FEW_REGISTERS = re.compile(r"Insufficient registers \((\d+)\).* in function (\w+)")
+FILE = b"twill"  # what messages and line information call the whole text
 UNKNOWN = "invalid value for --gpu-architecture"  # what NVRTC says of an architecture that it does not know
 
 
@@ -79,46 +81,61 @@ def compile_cubin(
     return Build(arch=arch, source=text, cubin=cubin, ptx=ptx, log=log, facts=facts)
 
 
+def load_compiler() -> None:
+    """Loads NVRTC, if it is there, so that the first build need not."""
+    with suppress(Exception):  # which the first build says
+        from cuda.bindings import nvrtc
+
+        nvrtc.nvrtcVersion()
+
+
 def _nvrtc(text: str, arch: str, defines: dict[str, str], fused: bool = True) -> tuple[bytes, str, str]:
     """Cubin, PTX and log."""
     try:
         from cuda.bindings import nvrtc
-        from cuda.core import Program, ProgramOptions
     except ImportError as error:
         raise exc.BuildToolsMissing(str(error)) from error
-    options = ProgramOptions(
-        name="twill",
-        arch=arch,
-        std="c++17",
-        lineinfo=True,
-        fma=None if fused else False,
-        ptxas_options=["-v"],
-        define_macro=list(defines.items()) or None,
-    )
-    log = io.StringIO()
+    options = [f"-arch={arch}", "--generate-line-info", "--ptxas-options=-v", *([] if fused else ["--fmad=false"])]
+    options += [*(f"--define-macro={name}={value}" for name, value in defines.items()), "--std=c++17"]
     try:
-        program = Program(text, "c++", options)
-        cubin = program.compile("cubin", logs=log).code
-    except Exception as error:  # cuda.core raises its own classes, and RuntimeError for a library that is missing
-        said = f"{error}\n{log.getvalue()}"
-        if UNKNOWN in said:
+        program = _value(nvrtc.nvrtcCreateProgram(text.encode(), FILE, 0, [], []))
+    except Exception as error:  # a library that is missing, in words of `cuda.bindings`
+        raise exc.BuildToolsMissing(f"{error}".splitlines()[0]) from error
+    try:
+        (result,) = nvrtc.nvrtcCompileProgram(program, len(options), [one.encode() for one in options])
+        log = _filled(nvrtc.nvrtcGetProgramLogSize, nvrtc.nvrtcGetProgramLog, program).rstrip(b"\0").decode()
+        if result != nvrtc.nvrtcResult.NVRTC_SUCCESS:
+            said = f"{nvrtc.nvrtcGetErrorString(result)[1].decode()}\n{log}"
+            if UNKNOWN not in said:
+                raise compile_error(said)
             _, *version = map(int, nvrtc.nvrtcVersion())
             known = nvrtc.nvrtcGetSupportedArchs()[1]
-            raise exc.CompilerTooOld(arch, (version[0], version[1]), known) from error
-        raise compile_error(error, log.getvalue()) from error
-    if not isinstance(cubin, bytes):
-        raise exc.BuildToolsMissing("cuda.core returned no cubin")
-    size = nvrtc.nvrtcGetPTXSize(program.handle)[1]
-    ptx = b" " * size  # filled in place
-    nvrtc.nvrtcGetPTX(program.handle, ptx)
-    return cubin, ptx.rstrip(b"\0").decode(), log.getvalue()
+            raise exc.CompilerTooOld(arch, (version[0], version[1]), known)
+        cubin = _filled(nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN, program)
+        ptx = _filled(nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX, program).rstrip(b"\0").decode()
+        return cubin, ptx, log
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
 
 
-def compile_error(error: Exception, log: str) -> exc.TwillError:
-    """What a failed compilation means to a user: tools that are missing, too few registers, or a text that is wrong."""
-    text = f"{error}\n{log}".strip()
-    if type(error).__name__ in ("DynamicLibNotFoundError", "NotSupportedError"):
-        return exc.BuildToolsMissing(text.splitlines()[0])
+def _value(given: tuple[Any, Any]) -> Any:
+    """The second of what a function of `cuda.bindings` gives, of which the first says whether it succeeded."""
+    result, value = given
+    if result.value:
+        raise RuntimeError(result.name)
+    return value
+
+
+def _filled(size: Callable[[Any], tuple[Any, int]], fill: Callable[[Any, bytes], object], program: Any) -> bytes:
+    """What NVRTC has of a program."""
+    found: bytes = b" " * _value(size(program))  # filled in place
+    fill(program, found)
+    return found
+
+
+def compile_error(said: str) -> exc.TwillError:
+    """What a failed compilation means to a user: too few registers, or a text that is wrong."""
+    text = said.strip()
     few = FEW_REGISTERS.search(text)
     if few is not None:
         what = f"an instruction of function '{few[2]}' needs more registers than the {few[1]} of its threads"

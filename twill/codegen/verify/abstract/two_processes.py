@@ -17,11 +17,6 @@ LOOK = 0.01  # seconds between looks at the copy
 MOST = 256  # questions: each is a byte
 
 
-def processors() -> int:
-    """How many processes can work at once."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-
-
 def all_hold(count: int, holds: Callable[[int], bool]) -> bool:
     """Whether something holds of 0 ... count - 1. Each of the two processes takes the next number when it is done with
     the last one, so the longest should come first. holds: raises in this process what it raises."""

@@ -1,0 +1,54 @@
+"""The solves of one `twill emit`: each question is answered once, and the first one while the emitter is loaded."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Callable
+from types import TracebackType
+
+from twill.cli import emit
+from twill.graph.dependence import DependenceGraph
+from twill.machine.description import Machine
+from twill.schedule.document import Schedule
+from twill.solve.beside import Beside, processors
+from twill.solve.shared_budget import SharedBudget
+
+Question = tuple[DependenceGraph, Machine, Namespace]
+Solve = Callable[[DependenceGraph, Machine, Namespace], Schedule]
+
+
+class Solves:
+    """Solves with one budget. first: what is asked first, or never: worked on from now on, until the end of a `with`.
+    seconds: of the budget (None: no limit)."""
+
+    def __init__(self, first: Question, seconds: float | None) -> None:
+        self.budget = SharedBudget(seconds)
+        self.known: list[tuple[Question, Schedule]] = []
+        self.first: Question | None = first
+        self.beside = Beside(lambda: emit.solved(*first, self.budget), processors())
+
+    def __enter__(self) -> Solves:
+        self.beside.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.beside.__exit__(kind, error, trace)
+
+    def __call__(self, graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Schedule:
+        """The schedule of a question. Raises what `twill.cli.emit.solved` raises."""
+        asked = graph, machine, arguments
+        found = next((schedule for known, schedule in self.known if known == asked), None)
+        if found is None:
+            found = self._first() if asked == self.first else emit.solved(*asked, self.budget)
+            self.known.append((asked, found))
+        return found
+
+    def _first(self) -> Schedule:
+        """What is worked on already."""
+        self.first = None
+        try:
+            return self.beside.answer()
+        finally:
+            self.budget.spent += self.beside.seconds

@@ -1,0 +1,118 @@
+"""A question that a copy of this process answers while this one does other work.
+
+The copy only ever gives an answer or the error that it ended with. Whatever else becomes of it, the question is asked
+again here, so that an answer is that of one process.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from types import TracebackType
+from typing import Generic, TypeVar
+
+from twill.exc import TwillError
+
+Answer = TypeVar("Answer")
+
+
+def processors() -> int:
+    """How many processes can work at once."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+
+
+class Beside(Generic[Answer]):
+    """The answer to `ask`, worked on from now on; where there is no other process for it, not before it is asked for.
+    Behind a `with` it is not worked on any more. processes: that may be at work. seconds: that the copy took."""
+
+    def __init__(self, ask: Callable[[], Answer], processes: int) -> None:
+        self.ask, self.seconds = ask, 0.0
+        self._copy: int | None = None
+        if processes > 1 and hasattr(os, "fork"):
+            self._begin()
+
+    def _begin(self) -> None:
+        self._answer, writing = os.pipe()
+        waiting, self._needed = os.pipe()  # closed when nobody waits any more
+        with warnings.catch_warnings():  # of threads that the copy has no part in
+            warnings.simplefilter("ignore", DeprecationWarning)
+            copy = os.fork()
+        if copy == 0:
+            code = 1
+            try:
+                os.close(self._needed)
+                threading.Thread(target=_end_with, args=(waiting,), daemon=True).start()
+                _write(writing, _answered(self.ask))
+                code = 0
+            finally:
+                os._exit(code)
+        os.close(writing)
+        os.close(waiting)
+        self._copy = copy
+
+    def __enter__(self) -> Beside[Answer]:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._copy is not None:
+            os.kill(self._copy, signal.SIGKILL)
+            self._over()
+
+    def answer(self) -> Answer:
+        """The answer, waited for. Raises what `ask` raises. To be called once."""
+        if self._copy is not None:
+            found = _read(self._answer)
+            if self._over() == 0 and found:
+                self.seconds, answer, error = pickle.loads(found)
+                if error is not None:
+                    raise error
+                return answer  # type: ignore[no-any-return]
+        return self.ask()
+
+    def _over(self) -> int:
+        """Waits for the copy, which is done: its exit code."""
+        assert self._copy is not None
+        copy, self._copy = self._copy, None
+        os.close(self._answer)
+        os.close(self._needed)
+        return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
+
+
+def _answered(ask: Callable[[], Answer]) -> bytes:
+    """The answer, or what a user can mend, with the seconds that it took. Raises everything else."""
+    begun, answer, error = time.monotonic(), None, None
+    try:
+        answer = ask()
+    except TwillError as refused:
+        error = refused
+    made = pickle.dumps((time.monotonic() - begun, answer, error))
+    pickle.loads(made)  # errors are not all made of what they are given
+    return made
+
+
+def _end_with(waiting: int) -> None:
+    """Ends this process when the one that waits for it has ended, or does not wait any more."""
+    os.read(waiting, 1)
+    os._exit(1)
+
+
+def _write(pipe: int, given: bytes) -> None:
+    """All of it."""
+    left = memoryview(given)
+    while left:
+        left = left[os.write(pipe, left) :]
+
+
+def _read(pipe: int) -> bytes:
+    """All that comes until nobody writes any more."""
+    parts = []
+    while part := os.read(pipe, 1 << 16):
+        parts.append(part)
+    return b"".join(parts)
