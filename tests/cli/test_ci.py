@@ -49,7 +49,7 @@ def solver(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     rules: dict[str, Any] = {}
     real = pipeline.solve
 
-    def solve(graph: Any, machine: Any, options: Any, progress: Any = None) -> Schedule:
+    def solve(graph: Any, machine: Any, options: Any, progress: Any = None, processes: int = 1) -> Schedule:
         asked.append(f"{graph.kernel} {machine.name}")
         if isinstance(rules.get(graph.kernel), Exception):
             raise rules[graph.kernel]

@@ -32,7 +32,7 @@ def play(monkeypatch: pytest.MonkeyPatch) -> Play:
     def put(answers: Answers) -> list[SolveOptions]:
         asked: list[SolveOptions] = []
 
-        def solve(graph: DependenceGraph, machine: Machine, options: SolveOptions, progress: object = None) -> Schedule:
+        def solve(graph: DependenceGraph, machine: Machine, options: SolveOptions, *_: object) -> Schedule:
             asked.append(options)
             answer = answers[options.strategy]
             if isinstance(answer, Exception):

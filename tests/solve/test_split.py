@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
-from tests.kernels import B200, costed_example, example
-from twill.graph.dependence import Region
-from twill.schedule.document import CooperationCandidate
+from tests import blackwell_attention
+from tests.kernels import B200, H100, costed_example, example
+from twill.graph.dependence import DependenceGraph, Region
+from twill.machine.description import Machine
+from twill.schedule.document import CooperationCandidate, Schedule
 from twill.schedule.options import SolveOptions
 from twill.smt import warm
 from twill.solve import split
 from twill.solve.assemble import Solved
+from twill.solve.beside import Beside
 from twill.solve.job import SolveJob
+from twill.solve.pipeline import solve
 from twill.zlp.bounds import lower_bounds
 from twill.zlp.heuristic import heuristic_schedule
 
@@ -57,7 +62,7 @@ class Searched:
         self.asked.append(self.share)
         return (Found(100, self.share), []) if self.share >= self.least else None
 
-    def winner(self) -> tuple[Found, list[CooperationCandidate]]:
+    def winner(self, known: object = None) -> tuple[Found, list[CooperationCandidate]]:
         found = self.better()
         assert found is not None
         return found
@@ -111,7 +116,7 @@ def test_no_share_is_tried_first_where_its_bound_is_that_of_the_share(
     monkeypatch.setattr(split, "_bound", lambda job, region, width, share: bounds[share > 0])
     monkeypatch.setattr(Searched, "least", least)
     monkeypatch.setattr(Searched, "asked", [])
-    job = cast(SolveJob, SimpleNamespace(options=SolveOptions()))
+    job = cast(SolveJob, SimpleNamespace(options=SolveOptions(), copies=1))
     found, _ = split.winner(job, cast(Region, None))
     assert cast(Found, found).share == least and Searched.asked == asked
 
@@ -146,3 +151,43 @@ def test_what_was_found_when_the_time_ended_is_not_kept() -> None:
     least = lower_bounds(graph, B200).best
     assert starts.find(problem, least, lambda: True) is None
     assert starts.find(problem, least, lambda: False) is not None
+
+
+def timeless(document: Schedule) -> str:
+    """A schedule without the seconds that it and its questions took."""
+    asked = {loop.loop: loop.certificate for loop in document.loops}
+    steps = {n: tuple(step.model_copy(update={"seconds": 0.0}) for step in c.steps) for n, c in asked.items()}
+    loops = tuple(
+        loop.model_copy(update={"certificate": loop.certificate.model_copy(update={"steps": steps[loop.loop]})})
+        for loop in document.loops
+    )
+    certificate = document.certificate.model_copy(
+        update={"steps": tuple(step.model_copy(update={"seconds": 0.0}) for step in document.certificate.steps)}
+    )
+    return document.model_copy(update={"loops": loops, "certificate": certificate, "solve_seconds": 0.0}).canonical()
+
+
+@pytest.mark.usefixtures("at_root")
+@pytest.mark.parametrize(
+    ("graph", "machine", "elsewhere"),
+    [
+        (lambda: example("gemm", "bf16"), H100, "candidates"),
+        (lambda: blackwell_attention.kernel(blackwell_attention.FULL).graph, B200, "split"),
+    ],
+    ids=["of two cooperations the objectives behind I", "a smaller share beside them"],
+)
+def test_the_schedule_of_several_processes_is_that_of_one(
+    graph: Callable[[], DependenceGraph], machine: Machine, elsewhere: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    class Counted(Beside[Any]):
+        def __init__(self, ask: Callable[[], Any], processes: int) -> None:
+            super().__init__(ask, processes)
+            asked.append(processes)
+
+    monkeypatch.setattr(f"twill.solve.{elsewhere}.Beside", Counted)
+    options = SolveOptions(fuse=False)
+    together = solve(graph(), machine, options, None, 2)
+    assert asked == [2]
+    assert timeless(together) == timeless(solve(graph(), machine, options))

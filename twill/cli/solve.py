@@ -178,9 +178,10 @@ def run(graph: DependenceGraph, machine: Machine, options: SolveOptions) -> Sche
     """Solve, with a live line on the error stream if somebody watches it."""
     from twill.cli.progress import live_progress
     from twill.solve import pipeline
+    from twill.solve.beside import processors
 
     with live_progress() as notify:
-        return pipeline.solve(graph, machine, options, notify)
+        return pipeline.solve(graph, machine, options, notify, processors())
 
 
 def publish(schedule: Schedule, outputs: Outputs, arguments: Namespace, machine: Machine) -> None:

@@ -7,8 +7,10 @@ a schedule is found is dominated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NoReturn
 
 from twill.exc import BadPin, BudgetExhausted, Infeasible, StrategyGaveUp
@@ -18,10 +20,12 @@ from twill.graph.dependence import Region
 from twill.graph.pairs import may_pair
 from twill.schedule.document import Bounds, CooperationCandidate
 from twill.smt.explain import ExplainRequest, explain
+from twill.smt.outcome import Outcome
 from twill.smt.pins import select
 from twill.smt.search import Search
 from twill.smt.spending import FIRST_EFFORT
 from twill.solve.assemble import Solved
+from twill.solve.beside import Beside
 from twill.solve.job import Searching, SolveJob
 from twill.solve.strategies import Baseline
 from twill.zlp.bounds import lower_bounds
@@ -31,6 +35,9 @@ PAIR = 2  # row blocks: with fewer, warp groups have nothing to overlap with one
 EXPLAINED = 2  # cooperations whose infeasibility is explained in an error
 SECONDS_TO_EXPLAIN = 20.0
 THREADS, MOST_WIDTH = 128, 8  # of a warp group; warp groups' worth of threads in a CTA
+
+
+Known = Callable[[float], None]
 
 
 class TooNarrow(Exception):
@@ -57,16 +64,17 @@ class CandidateSearch:
     briefly: bool = False
     searches: list[Searching] = field(default_factory=list)
 
-    def winner(self) -> tuple[Solved, list[CooperationCandidate]]:
-        """The best cooperation's schedule, and what became of every cooperation.
+    def winner(self, known: Known = lambda cycles: None) -> tuple[Solved, list[CooperationCandidate]]:
+        """The best cooperation's schedule, and what became of every cooperation. known: is told the cycles for each
+        instance when no schedule can have less, before the objectives behind them are minimized.
 
         Raises BadPin, Infeasible, BudgetExhausted, StrategyGaveUp.
         """
-        found = self.better()
+        found = self.better(known)
         assert found is not None
         return found
 
-    def better(self) -> tuple[Solved, list[CooperationCandidate]] | None:
+    def better(self, known: Known = lambda cycles: None) -> tuple[Solved, list[CooperationCandidate]] | None:
         """The same; None if there is a limit on I, and no schedule within it, or none that is found as briefly."""
         bounded = [(g, lower_bounds(g, self.job.machine)) for g in self._pinnable(self.graphs())]
         whys = [self._why_not(g, b, bounded) for g, b in bounded]
@@ -98,8 +106,8 @@ class CandidateSearch:
         if not scheduled:
             self._give_up()
         top = min(_reached(s) for s in scheduled)
-        finished = [Solved(self.region, s.graph, s.finish()) for s in scheduled if _reached(s) == top]
-        best = min(finished, key=Solved.rank)
+        known(top[0])
+        best = min(self._finished([s for s in scheduled if _reached(s) == top]), key=Solved.rank)
         undecided = [s for s in self._contenders("out of budget", "gave up") if s.graph != best.graph]
         if undecided:
             best = best.unproven(min(s.lower / s.graph.cooperation.fuse for s in undecided))
@@ -111,6 +119,17 @@ class CandidateSearch:
         """The least cycles for each instance that are still possible where the budget ended; None if it did not."""
         left = [s.lower / s.graph.cooperation.fuse for s in self._contenders("out of budget", "gave up")]
         return min(left, default=None)
+
+    def _finished(self, searches: Sequence[Searching]) -> list[Solved]:
+        """The schedules of searches that have found I: of the first here, of each other by a copy of this process."""
+        with ExitStack() as stack:
+            asked = (Beside(partial(_end, search, quiet=True), self.job.copies) for search in searches[1:])
+            others = [stack.enter_context(one) for one in asked]
+            ended = [_end(searches[0]), *(one.answer() for one in others)]
+        for search, (_, over) in zip(searches, ended, strict=True):
+            if over and isinstance(search, Search):
+                search.state = "out of budget"
+        return [Solved(self.region, s.graph, outcome) for s, (outcome, _) in zip(searches, ended, strict=True)]
 
     def _search_all(self) -> None:
         while True:
@@ -243,6 +262,13 @@ class CandidateSearch:
         except TimeoutError:
             found = None
         return ", and ".join(found.sentences) if found is not None else "no reason found in time"
+
+
+def _end(search: Searching, quiet: bool = False) -> tuple[Outcome, bool]:
+    """The outcome of a search that has found I, and whether its budget ended. quiet: nobody is told how far it is."""
+    if quiet:
+        search.progress = None
+    return search.finish(), search.state == "out of budget"
 
 
 def _spelled(c: Cooperation) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twill.exc import UnpricedOperation
 from twill.graph.cost import cost
@@ -38,7 +38,7 @@ class Report:
 @dataclass(frozen=True)
 class SolveJob:
     """began: of the clock that the budget is counted from (`time.perf_counter`). starts: what the heuristic has found
-    for its main loop."""
+    for its main loop. processes: that may work at it."""
 
     graph: DependenceGraph
     machine: Machine
@@ -46,6 +46,17 @@ class SolveJob:
     progress: Callable[[Report], None] | None = None
     began: float = field(default_factory=time.perf_counter)
     starts: HeuristicStarts = field(default_factory=HeuristicStarts)
+    processes: int = 1
+
+    @property
+    def copies(self) -> int:
+        """Processes that questions may be dealt to: one where a solver is a program of its own, with which only one
+        process can talk."""
+        return self.processes if self.options.solver == "z3" else 1
+
+    def quiet(self) -> SolveJob:
+        """The same, by one process that tells nobody how far it is."""
+        return replace(self, progress=None, processes=1)
 
     @property
     def pins(self) -> tuple[Pin, ...]:

@@ -37,12 +37,14 @@ def solve(
     machine: Machine,
     options: SolveOptions | None = None,
     progress: Callable[[Report], None] | None = None,
+    processes: int = 1,
 ) -> Schedule:
     """The optimal schedule of every loop of `graph`; checked by `twill.schedule.checker.check` before it is returned.
 
-    The main loop comes first; the others follow its cooperation and its warp groups.
+    The main loop comes first; the others follow its cooperation and its warp groups. processes: more than one may work
+    at it; the schedule is that of one.
     """
-    job = SolveJob(graph, machine, options or SolveOptions(), progress)
+    job = SolveJob(graph, machine, options or SolveOptions(), progress, processes=processes)
     _refuse_unfollowed(job.options)
     best, candidates = _winner(job)
     return _schedule(job, best, candidates)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from functools import partial
 
 from twill.exc import BadPin, Infeasible
 from twill.graph.cooperation import MAX_FUSE
@@ -19,6 +20,7 @@ from twill.graph.exponentials import GROUP, has_polynomial, splittable
 from twill.graph.price import price_node
 from twill.schedule.document import CooperationCandidate
 from twill.solve.assemble import Solved
+from twill.solve.beside import Beside
 from twill.solve.candidates import CandidateSearch
 from twill.solve.job import SolveJob
 from twill.zlp.bounds import lower_bounds
@@ -26,6 +28,7 @@ from twill.zlp.bounds import lower_bounds
 STEP = 2  # a packed instruction makes two
 LESS = 1 / MAX_FUSE  # no two schedules are nearer in cycles for each instance
 Winner = tuple[Solved, list[CooperationCandidate]]
+Within = tuple[Winner | None, float | None]
 
 
 def winner(job: SolveJob, region: Region, width: int = 1) -> Winner:
@@ -37,8 +40,16 @@ def winner(job: SolveJob, region: Region, width: int = 1) -> Winner:
             whole = bounded_alike(job, region, width, share)
             if whole is not None:
                 return whole
-            found = CandidateSearch(job, region, width, share).winner()
-            return fewer(job, region, width, found, share)
+            with ExitStack() as stack:
+                asked: list[Beside[Within]] = []
+
+                def ask(cycles: float) -> None:
+                    """Whether fewer will do, as soon as I is known."""
+                    first = partial(_within, job.quiet(), region, width, _next(job, region, width, share, cycles))
+                    asked.append(stack.enter_context(Beside(partial(first, cycles), job.copies)))
+
+                found = CandidateSearch(job, region, width, share).winner(ask)
+                return fewer(job, region, width, found, share, first=asked.pop() if asked else None)
     try:
         found = CandidateSearch(job, region, width).winner()
     except Infeasible:
@@ -62,30 +73,50 @@ def less(job: SolveJob, region: Region, width: int, found: Winner, share: int) -
     search = CandidateSearch(job, region, width, share, _each(found[0]) - LESS)
     better = search.better()
     if better is None:
-        return _known(found, search)
+        return _known(found, search.open_below)
     return fewer(job, region, width, (better[0], [*_beaten(found[1]), *better[1]]), share, 0)
 
 
-def fewer(job: SolveJob, region: Region, width: int, found: Winner, share: int, few: int = -STEP) -> Winner:
+def fewer(
+    job: SolveJob,
+    region: Region,
+    width: int,
+    found: Winner,
+    share: int,
+    few: int = -STEP,
+    first: Beside[Within] | None = None,
+) -> Winner:
     """The same with the least share that takes no more I than `share`, with which it was found. few: a smaller one that
     takes more (-2: none is known). The next smaller one comes first: where that takes more, so do the others, of which
     the warp group waits longer for the unit of special functions, and mostly there is no other question. Where I is a
-    bound of the loop without any share, none comes first: what I waits for is not the exponentials."""
-    middle = share - STEP if few >= 0 or _bound(job, region, width, 0) < _each(found[0]) else 0
+    bound of the loop without any share, none comes first: what I waits for is not the exponentials. first: what the
+    first question finds, if it was asked before."""
+    middle = _next(job, region, width, share, _each(found[0]), few)
     while few + STEP < share:
-        search = CandidateSearch(job, region, width, middle, _each(found[0]))
-        better = search.better()
+        asked, first = first, None
+        better, unknown = asked.answer() if asked else _within(job, region, width, middle, _each(found[0]))
         if better is None:
-            few, found = middle, _known(found, search)
+            few, found = middle, _known(found, unknown)
         else:
             found, share = (better[0], [*_beaten(found[1]), *better[1]]), middle
         middle = max(0, (few + share) // 2 // STEP * STEP) if few >= 0 else 0
     return found
 
 
-def _known(found: Winner, search: CandidateSearch) -> Winner:
+def _next(job: SolveJob, region: Region, width: int, share: int, cycles: float, few: int = -STEP) -> int:
+    """The share that comes first of those smaller than `share`, which takes so many cycles for each instance."""
+    return share - STEP if few >= 0 or _bound(job, region, width, 0) < cycles else 0
+
+
+def _within(job: SolveJob, region: Region, width: int, share: int, cycles: float) -> Within:
+    """The best schedule with a share, of at most so many cycles for each instance; and what is open if there is none
+    (`CandidateSearch.open_below`)."""
+    search = CandidateSearch(job, region, width, share, cycles)
+    return search.better(), search.open_below
+
+
+def _known(found: Winner, unknown: float | None) -> Winner:
     """With no more proven than what the search behind it left open."""
-    unknown = search.open_below
     return found if unknown is None or unknown >= _each(found[0]) else (found[0].unproven(unknown), found[1])
 
 
