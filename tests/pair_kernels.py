@@ -61,3 +61,17 @@ def diagonal(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     for k in range(0, K, BK):
         acc = tl.dot(a.load([row, k]), b.load([k, column]), acc)
     c.store([row, column], acc.to(c.dtype))
+
+
+@triton.jit
+def unmasked(a, b, c, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Of whole tiles, through pointers: nothing says where the tensors end."""
+    row = tl.program_id(0) * BM + tl.arange(0, BM)
+    column = tl.program_id(1) * BN + tl.arange(0, BN)
+    acc = tl.zeros((BM, BN), dtype=tl.float32)
+    for k in range(0, K, BK):
+        along = k + tl.arange(0, BK)
+        x = tl.load(a + row[:, None] * K + along[None, :])
+        y = tl.load(b + column[:, None] * K + along[None, :])
+        acc = tl.dot(x, y.T, acc)
+    tl.store(c + row[:, None] * N + column[None, :], acc.to(c.dtype.element_ty))

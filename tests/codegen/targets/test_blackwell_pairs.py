@@ -30,6 +30,7 @@ ALONG_K = Example("tests/pair_kernels.py", "bf16")
 ALONG_K_FP8 = Example("tests/pair_kernels.py", "e4m3")
 DIAGONAL = Example("tests/pair_kernels.py", "diagonal")
 HELD = Example("tests/pair_kernels.py", "held")
+UNMASKED = Example("tests/pair_kernels.py", "unmasked")
 
 # Pairs of which the second instance is missing, ragged edges, and so many steps that rings come round.
 SIZES: dict[Example, Mapping[str, int]] = {
@@ -40,6 +41,7 @@ SIZES: dict[Example, Mapping[str, int]] = {
     ALONG_K_FP8: {"M": 8, "N": 272, "K": 656},
     HELD: {"M": 400, "N": 64, "K": 64},
     DUAL: {"M": 144, "N": 16, "K": 336},
+    UNMASKED: {"M": 384, "N": 64, "K": 192},  # three instances in two pairs, and nothing says where rows end
 }
 
 
@@ -62,6 +64,14 @@ def test_each_cta_has_its_rows_of_a_and_half_of_the_columns_of_b() -> None:
     assert "tcgen05.mma.cta_group::2.kind::f16" in made.build.ptx and "cta_group::1" not in made.build.ptx
     assert made.manifest.cluster == 2 and made.program.pairs
     assert parse(text(made.program), made.program.program) == made.program
+
+
+def test_where_the_second_instance_is_missing_no_tile_beyond_the_grid_is_asked_for() -> None:
+    """Nothing but the grid bounds such a kernel's rows."""
+    program = blackwell.lowered(UNMASKED, 2)
+    assert all(None in entry.sizes for entry in program.maps)
+    rows = {line.strip() for line in text(program).splitlines() if line.strip().startswith("program_id 0 =")}
+    assert rows == {"program_id 0 = min((pair + cta), (num_programs(0) - 1))"}
 
 
 # ---------------------------------------------------------------- what is wrong is found
