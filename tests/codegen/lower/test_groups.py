@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.kernels import H100
+from tests.kernels import B200, H100
 from twill import exc
 from twill.codegen.lower.groups import warp_groups, with_registers, with_room_for_mmas
 from twill.machine.occupancy import register_pool
@@ -69,6 +69,17 @@ def test_budgets_are_multiples_of_what_registers_are_handed_out_in() -> None:
     made = with_registers(warp_groups(asked)[0], asked, H100, "k.py")
     assert not any(one.registers % H100.register_file.granule for one in made)
     assert all(one.registers <= H100.context("compute").max_registers for one in made)
+
+
+def test_of_several_groups_that_read_tensor_memory_one_may_have_all_that_a_thread_can_name() -> None:
+    """What softmax needs most, and correction has no use for."""
+    asked = schedule([group(0, "compute", 160), group(1, "compute", 32), LOAD])
+    budgets = {m.name: [one.registers for one in with_registers(warp_groups(asked)[0], asked, m, "k.py")]
+               for m in (B200, H100)}  # fmt: skip
+    assert budgets["b200"][0] == 248 and budgets["h100"][0] == H100.context("compute").max_registers
+    alone = schedule([group(0, "compute", 160), LOAD])
+    (one, _) = with_registers(warp_groups(alone)[0], alone, B200, "k.py")
+    assert one.registers == B200.context("compute").max_registers
 
 
 def test_budgets_beyond_the_register_file_are_refused() -> None:

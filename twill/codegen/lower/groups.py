@@ -110,13 +110,16 @@ def with_registers(
 ) -> tuple[Group, ...]:
     """Budgets raised to what the register file has left: those of the schedule are what its tiles need, and
     the compiler needs some for addresses. Load groups get `issuers` granules first; then computing groups grow evenly,
-    and load groups take what is too little for one more granule of theirs. more: granules that load groups get beside
-    these, beyond what the machine gives them otherwise.
+    and load groups take what is too little for one more granule of theirs. Where results of MMAs are in tensor memory
+    and several groups compute, one that has the most that a schedule may plan for goes on with the others, to all that
+    a thread can name. more: granules that load groups get beside these, beyond what the machine gives them otherwise.
 
     Raises RegisterFileFull, for the kernel of `file`, if the budgets exceed the register file.
     """
     contexts = {w.context: machine.context(w.context) for w in schedule.warp_groups}
     granule = machine.register_file.granule
+    several = sum(not g.issuer for g in groups) > 1 and machine.mma is not None and machine.mma.accumulator == "tmem"
+    beyond = machine.emitting.most_registers.whole - granule if several else 0
     raised = {g.id: -(-g.registers // granule) * granule for g in groups}
     left = register_pool(sum(g.threads for g in groups), machine) - sum(g.threads * raised[g.id] for g in groups)
     if left < 0:
@@ -124,7 +127,7 @@ def with_registers(
     for issuer, steps in ((True, issuers + more), (False, EVERY), (True, EVERY)):
         mine = [g for g in groups if g.issuer == issuer]
         most = max((c.max_registers for n, c in contexts.items() if (n == "issue") == issuer), default=0)
-        most += more * granule if issuer else 0
+        most = most + more * granule if issuer else max(most, beyond)
         for _ in range(steps):
             growing = [g for g in mine if raised[g.id] < most]
             need = sum(g.threads for g in growing) * granule
