@@ -79,9 +79,9 @@ def phases(seconds: dict[str, float]) -> Iterator[None]:
 
     begun: list[float] = []
 
-    def entered(self: solves.Solves) -> solves.Solves:
+    def beginning(self: solves.Solves, first: solves.Question) -> None:
+        begin(self, first)
         begun.append(time.process_time())
-        return entering(self)
 
     def loaded(*given: Any) -> Any:
         """Everything has been loaded: what is behind the solve can be looked at, too."""
@@ -95,11 +95,11 @@ def phases(seconds: dict[str, float]) -> Iterator[None]:
                 stack.enter_context(patch.object(room, function, timed(name, getattr(room, function))))
         return pairing(*given)
 
-    entering, pairing = solves.Solves.__enter__, emit_pairs.in_pairs
+    begin, pairing = solves.Solves.begin, emit_pairs.in_pairs
     with ExitStack() as stack:
         for name, function in BEFORE.items():
             stack.enter_context(patch.object(command, function, timed(name, getattr(command, function))))
-        stack.enter_context(patch.object(solves.Solves, "__enter__", entered))
+        stack.enter_context(patch.object(solves.Solves, "begin", beginning))
         stack.enter_context(patch.object(solves.Solves, "__call__", timed("solving", solves.Solves.__call__)))
         stack.enter_context(patch.object(command, "in_pairs", loaded))
         yield

@@ -22,9 +22,9 @@ def test_each_question_is_asked_once(monkeypatch: pytest.MonkeyPatch, processes:
         return schedule(GEMM)
 
     monkeypatch.setattr("twill.cli.emit.solved", solved)
-    monkeypatch.setattr("twill.cli.solves.processors", lambda: processes)
     alone, paired = Namespace(cluster=1), Namespace(cluster=2)
-    with Solves(("graph", "machine", paired), None) as solve:  # type: ignore[arg-type]
+    with Solves(None, processes) as solve:
+        solve.begin(("graph", "machine", paired))  # type: ignore[arg-type]
         found = [solve("graph", "machine", one) for one in (paired, alone, Namespace(cluster=2), alone)]  # type: ignore[arg-type]
     assert found == [schedule(GEMM)] * 4
     others = [("graph", "machine", alone)]  # the first one is asked by another process, if there may be one
@@ -33,8 +33,8 @@ def test_each_question_is_asked_once(monkeypatch: pytest.MonkeyPatch, processes:
 
 def test_what_the_first_solve_took_is_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twill.cli.emit.solved", lambda *_: schedule(GEMM))
-    monkeypatch.setattr("twill.cli.solves.processors", lambda: 2)
     monkeypatch.setattr("time.monotonic", iter(range(0, 1000, 5)).__next__)
-    with Solves(("graph", "machine", Namespace()), 60.0) as solve:  # type: ignore[arg-type]
+    with Solves(60.0, 2) as solve:
+        solve.begin(("graph", "machine", Namespace()))  # type: ignore[arg-type]
         solve("graph", "machine", Namespace())  # type: ignore[arg-type]
         assert solve.budget.spent == 5

@@ -69,3 +69,19 @@ def test_nobody_works_on_what_nobody_waits_for(tmp_path: Path) -> None:
             time.sleep(0.01)
     with pytest.raises(ProcessLookupError):
         os.kill(int(told.read_text()), 0)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_is_asked_may_be_told_when_the_copy_is_ready(tmp_path: Path, processes: int) -> None:
+    with Beside(lambda a, b: a + b, processes, (tmp_path / "ready").touch) as beside:
+        beside.about(2, 3)
+        assert beside.answer() == 5
+    assert (tmp_path / "ready").exists() == (processes > 1)
+
+
+def test_a_copy_that_is_told_nothing_ends() -> None:
+    with Beside(os.getpid, 2, os.getpid) as beside:
+        copy = beside._copy
+    assert copy is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(copy, 0)

@@ -18,6 +18,7 @@ Made = TypeVar("Made")
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from twill.cli.solves import Solves
     from twill.codegen.emit import Emission
     from twill.codegen.extraction import Extracted
     from twill.codegen.lower.candidates import Attempt, Recorder
@@ -40,11 +41,10 @@ def emit(arguments: Namespace) -> int:
     which nothing is compiled."""
     from twill import exc
     from twill.cli.output import refuse_directory
-    from twill.cli.solve import say_promises
-    from twill.cli.target_tiles import fitting
+    from twill.cli.solves import Solves
     from twill.codegen.targets.base import target_of
     from twill.machine.file import load_machine
-    from twill.tile.text import program_text
+    from twill.solve.beside import processors
 
     shown = arguments.ir or arguments.why or arguments.dump_after is not None
     more = arguments.out is not None or shown or arguments.execute or arguments.language != "cuda"
@@ -58,6 +58,27 @@ def emit(arguments: Namespace) -> int:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
     target_of(machine)
+    with Solves(arguments.budget, processors() if solves_first(arguments) else 1) as solve:
+        return emit_on(machine, arguments, solve)
+
+
+def solves_first(arguments: Namespace) -> bool:
+    """Whether something is solved for sure, as soon as the kernel is read."""
+    emits = arguments.out is not None or arguments.execute
+    otherwise = (arguments.schedule, arguments.from_ir, arguments.dump_after)
+    return (
+        emits and arguments.language == "cuda" and not arguments.tuned and not any(one is not None for one in otherwise)
+    )
+
+
+def emit_on(machine: Machine, arguments: Namespace, solve: Solves) -> int:
+    """What `emit` does for a machine that code is made for. solve: for what is solved first."""
+    from twill import exc
+    from twill.cli.solve import say_promises
+    from twill.cli.target_tiles import fitting
+    from twill.codegen.targets.base import target_of
+    from twill.tile.text import program_text
+
     known: Known = {}
     kernel = extracted_as(arguments, conditional=arguments.language == "cuda", known=known)
     if arguments.dump_after in kernel.behind:
@@ -79,7 +100,7 @@ def emit(arguments: Namespace) -> int:
         return codes.SOLVED
     attempts: list[Attempt] = []
     try:
-        emission = emitted(kernel, machine, arguments, attempts.append)
+        emission = emitted(kernel, machine, arguments, attempts.append, solve)
     except exc.CandidateRefused:
         if arguments.why:
             print("\n".join(tried(attempts)), file=sys.stderr)
@@ -141,18 +162,23 @@ def run_on_cpu(emission: Emission, kernel: Extracted) -> str:
 
 
 def emitted(
-    kernel: Extracted, machine: Machine, arguments: Namespace, record: Recorder = lambda attempt: None
+    kernel: Extracted,
+    machine: Machine,
+    arguments: Namespace,
+    record: Recorder = lambda attempt: None,
+    solve: Solves | None = None,
 ) -> Emission:
     """Emitted with the schedule that was given, or solved now; in pairs of CTAs if nobody said and they have less I.
     The first solve begins at once, and what follows it is loaded meanwhile. record: gets what became of each
-    candidate."""
+    candidate. solve: is made ready for that."""
     from twill.cli.solves import Solves
     from twill.solve.beside import processors
 
     if arguments.schedule is not None:
         return emitted_scheduled(kernel, machine, arguments, record)
     limit = math.inf if arguments.budget is None else EMISSION * arguments.budget
-    with Solves(first_asked(kernel, machine, arguments), arguments.budget) as solve:
+    with solve or Solves(arguments.budget, processors()) as solving:
+        solving.begin(first_asked(kernel, machine, arguments))
         from twill.codegen.compile.nvrtc import load_compiler
         from twill.codegen.emission import emit_solved, with_spills
         from twill.codegen.room import PatientSolver
@@ -160,12 +186,12 @@ def emitted(
         load_compiler()
 
         def make(asked: Namespace) -> Emission:
-            patient = PatientSolver(lambda graph, on: solve(graph, on, asked), limit)
+            patient = PatientSolver(lambda graph, on: solving(graph, on, asked), limit)
             return emit_solved(kernel, machine, patient, say_more, asked.cluster, record, processors())
 
         def solved_and_made() -> Emission:
             return with_registers(
-                kernel, machine, arguments, lambda asked: in_pairs(kernel, machine, asked, make, solve)
+                kernel, machine, arguments, lambda asked: in_pairs(kernel, machine, asked, make, solving)
             )
 
         return with_spills(solved_and_made, say_note, processors())

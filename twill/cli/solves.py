@@ -1,4 +1,5 @@
-"""The solves of one `twill emit`: each question is answered once, and the first one while the emitter is loaded."""
+"""The solves of one `twill emit`: each question is answered once, and the first one by a process that is made ready for
+it while the kernel is read, and that works while the emitter is loaded."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from twill.cli import emit
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
-from twill.solve.beside import Beside, processors
+from twill.solve.beside import Beside
 from twill.solve.shared_budget import SharedBudget
 
 Question = tuple[DependenceGraph, Machine, Namespace]
@@ -18,14 +19,23 @@ Solve = Callable[[DependenceGraph, Machine, Namespace], Schedule]
 
 
 class Solves:
-    """Solves with one budget. first: what is asked first, or never: worked on from now on, until the end of a `with`.
-    seconds: of the budget (None: no limit)."""
+    """Solves with one budget. seconds: of it (None: no limit). processes: with more than one, another one is ready for
+    the first question while the kernel is still read."""
 
-    def __init__(self, first: Question, seconds: float | None) -> None:
+    def __init__(self, seconds: float | None, processes: int) -> None:
         self.budget = SharedBudget(seconds)
         self.known: list[tuple[Question, Schedule]] = []
-        self.first: Question | None = first
-        self.beside = Beside(lambda: emit.solved(*first, self.budget), processors())
+        self.first: Question | None = None
+        self.beside = Beside(self.solved, processes, load_solver)
+
+    def solved(self, graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Schedule:
+        """One solve."""
+        return emit.solved(graph, machine, arguments, self.budget)
+
+    def begin(self, first: Question) -> None:
+        """What is asked first, or never: worked on from now on, until the end of a `with`."""
+        self.first = first
+        self.beside.about(*first)
 
     def __enter__(self) -> Solves:
         self.beside.__enter__()
@@ -41,7 +51,7 @@ class Solves:
         asked = graph, machine, arguments
         found = next((schedule for known, schedule in self.known if known == asked), None)
         if found is None:
-            found = self._first() if asked == self.first else emit.solved(*asked, self.budget)
+            found = self._first() if asked == self.first else self.solved(*asked)
             self.known.append((asked, found))
         return found
 
@@ -52,3 +62,11 @@ class Solves:
             return self.beside.answer()
         finally:
             self.budget.spent += self.beside.seconds
+
+
+def load_solver() -> None:
+    """Imports what a solve takes."""
+    import twill.cli.progress
+    import twill.cli.solve
+    import twill.cli.store_lookup
+    import twill.solve.pipeline  # noqa: F401

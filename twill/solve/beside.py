@@ -13,6 +13,8 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Generic, TypeVar
 
@@ -28,15 +30,18 @@ def processors() -> int:
 
 class Beside(Generic[Answer]):
     """The answer to `ask`, worked on from now on; where there is no other process for it, not before it is asked for.
-    Behind a `with` it is not worked on any more. processes: that may be at work. seconds: that the copy took."""
+    Behind a `with` it is not worked on any more. processes: that may be at work. prepare: done by the copy at once,
+    which then waits until it is told what to ask `about`. seconds: that the copy took for the answer."""
 
-    def __init__(self, ask: Callable[[], Answer], processes: int) -> None:
+    def __init__(self, ask: Callable[..., Answer], processes: int, prepare: Callable[[], object] | None = None) -> None:
         self.ask, self.seconds = ask, 0.0
+        self._prepare, self._given = prepare, tuple[object, ...]()
         self._copy: int | None = None
         if processes > 1 and hasattr(os, "fork"):
             self._begin()
 
     def _begin(self) -> None:
+        told, self._telling = os.pipe()
         self._answer, writing = os.pipe()
         waiting, self._needed = os.pipe()  # closed when nobody waits any more
         with warnings.catch_warnings():  # of threads that the copy has no part in
@@ -46,13 +51,17 @@ class Beside(Generic[Answer]):
             code = 1
             try:
                 os.close(self._needed)
+                os.close(self._telling)
                 threading.Thread(target=_end_with, args=(waiting,), daemon=True).start()
-                _write(writing, _answered(self.ask))
+                if self._prepare is not None:
+                    self._prepare()
+                    self._given = pickle.loads(_read(told))
+                _write(writing, _answered(partial(self.ask, *self._given)))
                 code = 0
             finally:
                 os._exit(code)
-        os.close(writing)
-        os.close(waiting)
+        for end in (told, writing, waiting):
+            os.close(end)
         self._copy = copy
 
     def __enter__(self) -> Beside[Answer]:
@@ -65,6 +74,15 @@ class Beside(Generic[Answer]):
             os.kill(self._copy, signal.SIGKILL)
             self._over()
 
+    def about(self, *given: object) -> None:
+        """Tells what `ask` is to be given. To be called once, of what is prepared."""
+        self._given = given
+        if self._copy is not None:
+            with suppress(OSError):  # of a copy that has ended
+                _write(self._telling, pickle.dumps(given))
+            os.close(self._telling)
+            self._telling = -1
+
     def answer(self) -> Answer:
         """The answer, waited for. Raises what `ask` raises. To be called once."""
         if self._copy is not None:
@@ -74,14 +92,15 @@ class Beside(Generic[Answer]):
                 if error is not None:
                     raise error
                 return answer  # type: ignore[no-any-return]
-        return self.ask()
+        return self.ask(*self._given)
 
     def _over(self) -> int:
         """Waits for the copy, which is done: its exit code."""
         assert self._copy is not None
         copy, self._copy = self._copy, None
-        os.close(self._answer)
-        os.close(self._needed)
+        for end in (self._answer, self._needed, self._telling):
+            if end >= 0:
+                os.close(end)
         return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
 
 

@@ -278,10 +278,11 @@ def _registers(program: WarpProgram, machine: Machine | None) -> Iterator[Violat
     for group in program.groups:
         if group.registers and machine:
             context = machine.context("issue" if group.issuer else "compute")
-            granule, low, high = machine.register_file.granule, context.min_registers, context.max_registers
-            if group.registers % granule or not low <= group.registers <= max(high, _highest(machine)):
+            granule, low = machine.register_file.granule, context.min_registers
+            high = _highest(machine)
+            if group.registers % granule or not low <= group.registers <= high:
                 yield Violation("registers", f"{group.role} has {group.registers} registers, possible are multiples of "
-                                             f"{granule} from {low} to {_highest(machine)}", 0, group.role)  # fmt: skip
+                                             f"{granule} from {low} to {high}", 0, group.role)  # fmt: skip
         live, line = peak(group)
         if group.registers and crowded(live, group.registers):
             yield Violation("registers", f"fragments of about {live} registers are alive at once in {group.role}, "
@@ -308,7 +309,10 @@ def _pool(program: WarpProgram, machine: Machine) -> Iterator[Violation]:
 
 
 def _highest(machine: Machine) -> int:
-    return max(context.max_registers for context in machine.contexts)
+    """Of any context; where results of MMAs are in tensor memory, all that a thread can name."""
+    most = max(context.max_registers for context in machine.contexts)
+    in_tensor_memory = machine.mma is not None and machine.mma.accumulator == "tmem"
+    return machine.emitting.most_registers.whole - machine.register_file.granule if in_tensor_memory else most
 
 
 def _of(stmt: Stmt, group: WarpGroup, rule: str, message: str) -> Violation:
