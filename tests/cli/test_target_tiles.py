@@ -63,9 +63,8 @@ def clusters(file: str, *words: str) -> list[int]:
             raise exc.UnsupportedInKernel("no")
         return int(one.cluster)
 
-    if given.cluster is None and pairs_pay(
-        kernel, B200, *(Namespace(**{**vars(given), "cluster": n}) for n in (1, 2)), solved
-    ):
+    alone, paired = (Namespace(**{**vars(given), "cluster": n}) for n in (1, 2))
+    if given.cluster is None and pairs_pay(kernel, B200, alone, paired, solved):
         in_pairs(kernel, B200, given, make)
     return found
 
