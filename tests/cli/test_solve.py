@@ -34,9 +34,7 @@ class Played:
         self.answer = answer
         self.asked: list[tuple[DependenceGraph, Machine, SolveOptions]] = []
 
-    def __call__(
-        self, graph: DependenceGraph, machine: Machine, options: SolveOptions, progress: object = None
-    ) -> Schedule:
+    def __call__(self, graph: DependenceGraph, machine: Machine, options: SolveOptions, *_: object) -> Schedule:
         self.asked.append((graph, machine, options))
         if isinstance(self.answer, Exception):
             raise self.answer

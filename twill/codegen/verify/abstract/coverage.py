@@ -5,11 +5,10 @@ and one more, and so many that every ring goes round; of every comparison that a
 in which its sides are equal and in which they differ by one, and of the conditions of a program instance every
 combination (`twill.codegen.verify.abstract.guards`); of every access, tiles that it touches whole and in part: at sizes
 of 0 all loops may run, and nothing is loaded or stored; of one launch, so many program instances on a persistent CTA
-that a slot lost in each of them runs the ring dry, instances that begin at another slot than the first, and where warp
-groups take them in turn, each as the last taker; of every size that adds instances, full tiles and a ragged last one;
-both values of a flag; where a steady state changes once, both of them, and in full tiles; instances that find tiles in
-their rings, and some after them that do not; in a cluster, pairs of instances and one that lacks its second, pairs that
-want the same tile and others.
+that a slot lost in each runs the ring dry, instances that begin at another slot than the first, and where warp groups
+take them in turn, each as the last taker; of every size that adds instances, full tiles and a ragged last one; both
+values of a flag; where a steady state changes once, both, and in full tiles; instances that find tiles in their rings,
+and then some that do not; in a cluster, a pair that lacks its second, pairs that want the same tile, and others.
 Candidates are the values of each size at which something changes; the cheapest ones that reach all are taken. Where a
 condition says the same at all of these (a window of attention is longer than any of them), larger ones are looked for,
 up to `FAR` iterations and `MOST_INSTANCES` instances, at which it says something else.
@@ -398,5 +397,4 @@ def _last(holds: Callable[[Mapping[str, int]], bool], sizes: Callable[[int], Map
 
 def _steps() -> Iterator[int]:
     """Units to try: every number at first, then in strides."""
-    yield from range(1, 17)
-    yield from (32, 64, 128, 256)
+    yield from (*range(1, 17), 32, 64, 128, 256)
