@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from twill import exc
@@ -213,9 +213,10 @@ class Stores:
         made_map = transfers.made.of(seen, line, where=transfers.aligned(seen)) if own else transfers.memory.map(seen)
         width = buffers[0].shape[1]
         passing = not combine and not self.tools.plan.is_read(step.op.access.base)
+        turns = in_turns(shape[1] // width, len(buffers))
         for number, first in enumerate(range(0, shape[1], width)):
-            columns, buffer = (first, first + width), buffers[number % len(buffers)]
-            younger = self.younger(buffer.id, scope)
+            columns, buffer = (first, first + width), buffers[turns[number]]
+            younger = self.younger(buffer.id, since(turns, number), scope)
             yield BulkWait(0 if own else younger, read=True, line=line)  # its own stores may be left out
             yield Sync(barrier)
             some = None if width == shape[1] else columns
@@ -236,13 +237,16 @@ class Stores:
             yield from stored
             yield BulkCommit()
 
-    def younger(self, buffer: int, scope: LoweringScope) -> int:
+    def younger(self, buffer: int, alike: int, scope: LoweringScope) -> int:
         """Stores of this group that may go on when it writes into a buffer again: those since the buffer's last. Of
-        program instances before, all have been read."""
+        program instances before, all have been read. alike: those since its last where tiles of one shape follow one
+        another, as in a loop, where there may be others between them."""
         known = buffer in self.committed
         pending = self.committed[::-1].index(buffer) if known else len(self.committed)
-        self.in_loop |= scope.at.loop is not None
         self.committed.append(buffer)
+        if scope.at.loop is not None:
+            self.in_loop = True
+            return alike if self.tools.rings.panels else 0
         return 0 if self.in_loop else pending
 
     def host(self, shape: tuple[int, ...], element: str) -> HostSlot | None:
@@ -276,3 +280,18 @@ class Stores:
     def finish(self) -> list[Stmt]:
         """Nothing is left behind when the CTA ends."""
         return [BulkWait(0, read=False)] if self.committed else []
+
+
+def in_turns(panels: int, buffers: int) -> tuple[int, ...]:
+    """The buffer of each panel of a tile: all in turn; where the first panel of the next tile would follow the last one
+    in its buffer, the last one goes to another, if there is one that was not the one before."""
+    turns = [number % buffers for number in range(panels)]
+    if panels > buffers > 2 and turns[-1] == turns[0]:
+        turns[-1] = 1
+    return tuple(turns)
+
+
+def since(turns: Sequence[int], number: int) -> int:
+    """Panels since the last one in the buffer of panel `number`, of this tile or of the one before."""
+    before = (*turns, *turns[:number])
+    return before[::-1].index(turns[number])
