@@ -11,6 +11,7 @@ import pytest
 
 from tests import blackwell_attention
 from tests.kernels import B200, H100, costed_example, example
+from twill.beside import Beside
 from twill.graph.dependence import DependenceGraph, Region
 from twill.machine.description import Machine
 from twill.schedule.document import CooperationCandidate, Schedule
@@ -18,7 +19,6 @@ from twill.schedule.options import SolveOptions
 from twill.smt import warm
 from twill.solve import split
 from twill.solve.assemble import Solved
-from twill.solve.beside import Beside
 from twill.solve.job import SolveJob
 from twill.solve.pipeline import solve
 from twill.zlp.bounds import lower_bounds

@@ -42,6 +42,23 @@ def test_the_wide_gemm_has_tiles_of_192() -> None:
     assert {191, 192} <= constants and not {255, 256, 383, 384} & constants
 
 
+def test_two_processes_read_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[Specialization] = []
+    read = translate.tile_program
+
+    def counted(spec: Specialization) -> TileProgram:
+        compiled.append(spec)
+        return read(spec)
+
+    monkeypatch.setattr(translate, "tile_program", counted)
+    spec, alone = resolve("examples/gemm.py", spec="bf16-192"), Known()
+    found = tile_program(spec, alone)
+    one = len(compiled)
+    known = Known()
+    assert tile_program(spec, known, 2) == found and known.keys() == alone.keys()
+    assert len(compiled) - one < one  # here
+
+
 def test_several_sizes_are_taken_one_after_the_other() -> None:
     program = tile_program(resolve("examples/attention_any_length.py", spec="full"))
     shapes = {program.type_of(op.results[0]).shape for op in program.ops() if op.kind in ("dot", "descriptor_load")}

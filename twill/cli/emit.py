@@ -40,11 +40,11 @@ def emit(arguments: Namespace) -> int:
     written if that goes wrong. With --why print what was chosen among; without --out or --execute of lowering alone, of
     which nothing is compiled."""
     from twill import exc
+    from twill.beside import processors
     from twill.cli.output import refuse_directory
     from twill.cli.solves import Solves
     from twill.codegen.targets.base import target_of
     from twill.machine.file import load_machine
-    from twill.solve.beside import processors
 
     shown = arguments.ir or arguments.why or arguments.dump_after is not None
     more = arguments.out is not None or shown or arguments.execute or arguments.language != "cuda"
@@ -171,8 +171,8 @@ def emitted(
     """Emitted with the schedule that was given, or solved now; in pairs of CTAs if nobody said and they have less I.
     The first solve begins at once, and what follows it is loaded meanwhile. record: gets what became of each
     candidate. solve: is made ready for that."""
+    from twill.beside import processors
     from twill.cli.solves import Solves
-    from twill.solve.beside import processors
 
     if arguments.schedule is not None:
         return emitted_scheduled(kernel, machine, arguments, record)
@@ -199,8 +199,8 @@ def emitted(
 
 def emitted_scheduled(kernel: Extracted, machine: Machine, arguments: Namespace, record: Recorder) -> Emission:
     """Emitted with the schedule that was given."""
+    from twill.beside import processors
     from twill.codegen.emission import emit_scheduled, with_spills
-    from twill.solve.beside import processors
 
     schedule = given(arguments)
     cluster = arguments.cluster or (CTAS if schedule.cooperation.pair else 1)
@@ -245,6 +245,7 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
 def extracted_as(arguments: Namespace, *, conditional: bool = True, known: Known | None = None) -> Extracted:
     """The kernel that the arguments name, rewritten as they allow. conditional: whether its warps can vote. known:
     programs that were read before (`twill.tile.odd_sizes`)."""
+    from twill.beside import processors
     from twill.codegen.extraction import extract
     from twill.tile.rewrite.pipeline import Allowed
 
@@ -259,6 +260,7 @@ def extracted_as(arguments: Namespace, *, conditional: bool = True, known: Known
         fp_fusion=not arguments.no_fp_fusion,
         split=arguments.split,
         known=known,
+        processes=processors(),
     )
 
 

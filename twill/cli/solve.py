@@ -176,9 +176,9 @@ def options_of(arguments: Namespace) -> SolveOptions:
 
 def run(graph: DependenceGraph, machine: Machine, options: SolveOptions) -> Schedule:
     """Solve, with a live line on the error stream if somebody watches it."""
+    from twill.beside import processors
     from twill.cli.progress import live_progress
     from twill.solve import pipeline
-    from twill.solve.beside import processors
 
     with live_progress() as notify:
         return pipeline.solve(graph, machine, options, notify, processors())

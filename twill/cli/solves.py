@@ -7,11 +7,11 @@ from argparse import Namespace
 from collections.abc import Callable
 from types import TracebackType
 
+from twill.beside import Beside
 from twill.cli import emit
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
-from twill.solve.beside import Beside
 from twill.solve.shared_budget import SharedBudget
 
 Question = tuple[DependenceGraph, Machine, Namespace]

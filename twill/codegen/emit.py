@@ -186,7 +186,7 @@ def _emitted(
     refuse_crowded(warp_program)
     on_step("printing, compiling, and running on the abstract machine")
     with ThreadPoolExecutor(1, "compiler") as compiler:
-        building = compiler.submit(build_kernel, warp_program, specialization, schedule, machine, spills=spills)
+        building = compiler.submit(build_and_read, warp_program, specialization, schedule, machine, spills)
         try:
             violations = verify(
                 warp_program,
@@ -197,19 +197,28 @@ def _emitted(
         except exc.TwillError:
             building.result()  # where the compiler refuses the kernel, too, that is the refusal
             raise
-        built = building.result()
-    refuse_misordered(warp_program, built)
-    refuse_early(warp_program, built)
-    if violations:
+    if violations and not rejected(building):
         raise exc.WarpProgramBroken(
             program.kernel, [v.describe() for v in violations], file=program.file, line=violations[0].line
         )
-    return built
+    return building.result()
 
 
 def rejected(building: Future[Emission]) -> bool:
-    """Whether a build has ended without a kernel."""
-    return building.done() and building.exception() is not None
+    """Whether a build has ended without a kernel; one whose PTX is wrong is no reason not to look at its program."""
+    error = building.exception() if building.done() else None
+    return error is not None and not isinstance(error, exc.CodeBroken)
+
+
+def build_and_read(
+    warp_program: WarpProgram, specialization: Specialization, schedule: Schedule, machine: Machine, spills: int
+) -> Emission:
+    """The kernel of a warp program, whose PTX was read for what no statement of the program says. Errors: those of
+    `build_kernel`, CodeBroken."""
+    built = build_kernel(warp_program, specialization, schedule, machine, spills=spills)
+    refuse_misordered(warp_program, built)
+    refuse_early(warp_program, built)
+    return built
 
 
 def refuse_crowded(warp_program: WarpProgram) -> None:

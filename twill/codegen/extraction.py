@@ -80,17 +80,18 @@ def extract(
     fp_fusion: bool = True,
     split: int | None = None,
     known: Known | None = None,
+    processes: int = 1,
 ) -> Extracted:
     """`FILE[::KERNEL]` and its specialization, as for `twill.graph.extract`, with all that emission needs.
 
     allowed: rewrites of the tile program. order: see `twill.codegen.lower.dynamic_scheduler`. strict: whether every
     number is rounded where and as the kernel says (`twill.codegen.numerics`). fp_fusion: false turns it off whatever
     the specialization says. split: into how many parts K is split (None: as the specialization says).
-    known: programs that were read before (`twill.tile.odd_sizes`).
+    known: programs that were read before (`twill.tile.odd_sizes`). processes: that may work at it.
     """
     specialization = resolve(target, spec=spec, sig=sig, const=const, strict=strict)
     specialization = replace(specialization, fp_fusion=specialization.fp_fusion and fp_fusion)
-    program = resolve_accesses(tile_program(specialization, known))
+    program = resolve_accesses(tile_program(specialization, known, processes))
     return replace(_extracted(specialization, program, in_parts(allowed, specialization, split)), order=order)
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn
 
+from twill.beside import Beside
 from twill.exc import BadPin, BudgetExhausted, Infeasible, StrategyGaveUp
 from twill.graph.cooperation import cooperations, in_columns, row_dims
 from twill.graph.costed import Cooperation, CostedGraph
@@ -25,7 +26,6 @@ from twill.smt.pins import select
 from twill.smt.search import Search
 from twill.smt.spending import FIRST_EFFORT
 from twill.solve.assemble import Solved
-from twill.solve.beside import Beside
 from twill.solve.job import Searching, SolveJob
 from twill.solve.strategies import Baseline
 from twill.zlp.bounds import lower_bounds

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from functools import partial
 
+from twill.beside import Beside
 from twill.exc import BadPin, Infeasible
 from twill.graph.cooperation import MAX_FUSE
 from twill.graph.dependence import Region
@@ -20,7 +21,6 @@ from twill.graph.exponentials import GROUP, has_polynomial, splittable
 from twill.graph.price import price_node
 from twill.schedule.document import CooperationCandidate
 from twill.solve.assemble import Solved
-from twill.solve.beside import Beside
 from twill.solve.candidates import CandidateSearch
 from twill.solve.job import SolveJob
 from twill.zlp.bounds import lower_bounds

@@ -9,12 +9,14 @@ are taken one after the other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
+from twill.beside import Beside
 from twill.exc import KernelDoesNotCompile
 from twill.kernel.specialization import Specialization
 from twill.tile.program import TileProgram
@@ -28,19 +30,20 @@ ENOUGH = 3  # programs, which must all agree: two make a line, the others show t
 NEAREST = 4  # as many are asked for: each takes a compilation, and with several such constants each of them does
 
 
-def tile_program(spec: Specialization, known: Known | None = None) -> TileProgram:
+def tile_program(spec: Specialization, known: Known | None = None, processes: int = 1) -> TileProgram:
     """As `twill.tile.translate.translate.tile_program`, which it is for every kernel that Triton compiles.
 
-    known: of whoever reads one kernel at several sizes, which may follow from the same powers of two. Raises what that
-    raises; `KernelDoesNotCompile` also where the sizes between powers of two cannot be derived.
+    known: of whoever reads one kernel at several sizes, which may follow from the same powers of two. processes: that
+    may work at it. Raises what that raises; `KernelDoesNotCompile` also where the sizes between powers of two cannot be
+    derived.
     """
     known = {} if known is None else known
     if spec not in known:
-        known[spec] = _read(spec, known)
+        known[spec] = _read(spec, known, processes)
     return known[spec]
 
 
-def _read(spec: Specialization, known: Known) -> TileProgram:
+def _read(spec: Specialization, known: Known, processes: int) -> TileProgram:
     try:
         return translate.tile_program(spec)
     except KernelDoesNotCompile as refused:
@@ -49,7 +52,25 @@ def _read(spec: Specialization, known: Known) -> TileProgram:
         sizes = odd_sizes(spec)
         if not sizes:
             raise
+        if processes > 1:
+            read_ahead(spec, max(sizes), known, processes)
         return derived(spec, max(sizes), refused, known)
+
+
+def read_ahead(spec: Specialization, size: int, known: Known, processes: int) -> None:
+    """Reads the programs that the one at `size` is mostly derived from, every second one in a copy of this process."""
+    wanted = [at(spec, size, sample) for sample in samples(spec, size)[:NEAREST]]
+    with Beside(partial(_read_all, wanted[1::2], known), processes) as others:
+        _read_all(wanted[::2], known)
+        known |= others.answer()
+
+
+def _read_all(specs: Sequence[Specialization], known: Known) -> Known:
+    """What is known behind reading those of `specs` that there are."""
+    for spec in specs:
+        with suppress(KernelDoesNotCompile):
+            tile_program(spec, known)
+    return known
 
 
 def odd_sizes(spec: Specialization) -> set[int]:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from twill.beside import Beside
 from twill.exc import BudgetExhausted, Infeasible, StrategyGaveUp, TwillError
-from twill.solve.beside import Beside
 
 
 def test_another_process_answers_while_this_one_works() -> None:
