@@ -83,6 +83,22 @@ def test_options_reach_the_solver(play: Callable[..., Played]) -> None:
     )
 
 
+ANY_LENGTH = str(ROOT / "examples" / "attention_any_length.py")
+
+
+@pytest.mark.parametrize(("machine", "rows", "columns"), [("h100", 192, 80), ("b200", 128, 128)])
+def test_what_is_solved_are_tiles_that_are_emitted(
+    play: Callable[..., Played], capsys: pytest.CaptureFixture[str], machine: str, rows: int, columns: int
+) -> None:
+    played = play(attention_schedule())
+    assert main(["solve", ANY_LENGTH, "--machine", machine, "--json"]) == 0
+    ((graph, _, _),) = played.asked
+    products = [node.mma for region in graph.regions for node in region.nodes if node.mma is not None]
+    assert (products[0].m, products[0].n) == (rows, columns)
+    said = "Blackwell has 128 or 64 rows, columns in 16s up to 256: BLOCK_M=128 BLOCK_N=128 instead of"
+    assert (said in capsys.readouterr().err) == (machine == "b200")
+
+
 def test_infeasible_exits_with_3_and_its_explanation(
     play: Callable[..., Played], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -110,20 +110,42 @@ def graph_of(arguments: Namespace, machine: Machine | None = None) -> Dependence
 
 
 def kernel_of(arguments: Namespace, machine: Machine | None = None) -> tuple[TileProgram, DependenceGraph]:
-    """Its tile program, too."""
+    """Its tile program, too; where the machine's target has no products of its tiles, with those that `twill emit`
+    takes instead, if the sidecar has such, which is said."""
+    from twill.cli.target_tiles import with_tiles_of
     from twill.codegen.targets.programs import graph_on, program_on
-    from twill.graph.extract import extract as extract_kernel
-    from twill.tile.rewrite.pipeline import Allowed
+    from twill.exc import NoTarget, UnsupportedInKernel
+    from twill.kernel.specialization import resolve
 
-    sig, const = tuple(arguments.sig), tuple(arguments.const)
-    program, graph = extract_kernel(
-        arguments.kernel, arguments.spec, sig, const, allowed=Allowed(arguments.rewrite), strict=arguments.strict_math
-    )
+    program, graph = read_kernel(arguments)
     say_promises(program)
     say_unemittable(program)
     if machine is None:
         return program, graph
-    return program_on(program, machine), graph_on(program, graph, machine)
+
+    def on_machine(asked: Namespace) -> tuple[TileProgram, DependenceGraph]:
+        return taken(*read_kernel(asked))
+
+    def taken(one: TileProgram, its: DependenceGraph) -> tuple[TileProgram, DependenceGraph]:
+        return program_on(one, machine), graph_on(one, its, machine)
+
+    own = taken(program, graph)
+    given = resolve(arguments.kernel, spec=arguments.spec, sig=tuple(arguments.sig), const=tuple(arguments.const))
+    try:
+        return with_tiles_of(machine, given, arguments, own, on_machine, lambda kernel: kernel[1])[0]
+    except (NoTarget, UnsupportedInKernel):  # schedules are for any machine and any tiles
+        return own
+
+
+def read_kernel(arguments: Namespace) -> tuple[TileProgram, DependenceGraph]:
+    """As no machine matters."""
+    from twill.graph.extract import extract as extract_kernel
+    from twill.tile.rewrite.pipeline import Allowed
+
+    sig, const = tuple(arguments.sig), tuple(arguments.const)
+    return extract_kernel(
+        arguments.kernel, arguments.spec, sig, const, allowed=Allowed(arguments.rewrite), strict=arguments.strict_math
+    )
 
 
 def say_unemittable(program: TileProgram) -> None:
