@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests import blackwell_attention
 from tests.golden_schedules import examples
-from tests.kernels import H100, costed_example, example
+from tests.kernels import B200, H100, costed_example, example
 from tests.strategies import problems
 from twill.exc import BudgetExhausted
 from twill.graph.costed import CostedGraph
@@ -18,9 +21,11 @@ from twill.schedule.document import Schedule
 from twill.schedule.file import load_schedule
 from twill.schedule.key import schedule_key
 from twill.schedule.options import SolveOptions
+from twill.smt import margin
 from twill.smt.assignment import Assignment
 from twill.smt.limits import Limits
 from twill.smt.margin import PARTS, with_margin
+from twill.smt.problem import Problem
 from twill.smt.search import Search
 from twill.solve.pipeline import solve
 from twill.zlp.bounds import lower_bounds
@@ -43,6 +48,14 @@ def test_a_margin_costs_at_most_one_more_copy(problem: tuple[CostedGraph, Machin
     if "copies" in roomy.proven:
         assert (roomy.copies, roomy.crossing) == (plain.copies, plain.crossing)
     assert found[1].assignment is None or found[1].assignment.graph == graph
+
+
+def test_a_margin_that_a_bound_of_i_excludes_is_no_question(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = load_schedule(blackwell_attention.FULL.path)
+    asked = SimpleNamespace(problem=Problem(found.loops[0].graph, B200), limits=Limits(), open_session=None)
+    assert lower_bounds(with_margin(found.loops[0].graph, 256), B200).best > found.ii
+    monkeypatch.setattr(margin, "Questions", lambda *_, **named: pytest.fail("asked"))
+    assert margin._ask(cast(Any, asked), cast(Any, SimpleNamespace(ii=found.ii, copies=4)), 256, 0) is None
 
 
 @pytest.fixture(params=KEPT)

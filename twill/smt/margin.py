@@ -27,6 +27,7 @@ from twill.smt.encoding import Encoding
 from twill.smt.limits import OutOfBudget
 from twill.smt.objectives import crossing_at_most, length_at_most
 from twill.smt.questions import Questions
+from twill.zlp.bounds import lower_bounds
 
 PARTS = 16  # a margin is a multiple of the largest one / PARTS
 EFFORT = 20_000_000  # of the solver's counter for one margin; what takes more counts as impossible
@@ -124,6 +125,8 @@ def _ask(questions: Questions, found: Assignment, cycles: int, more: int) -> Que
     """Questions about this margin, if there is a schedule that has it."""
     copies = found.copies + more
     graph = with_margin(one_result(questions.problem.graph), cycles)
+    if lower_bounds(graph, questions.problem.machine).best > found.ii:
+        return None  # a chain of dependences comes round too late: no question is needed
     problem = replace(questions.problem, graph=graph, hazards=True)
     asked = Questions(problem, questions.limits, questions.open_session, least_ii=found.ii, steps=questions.steps)
     e = asked.about((found.ii, found.ii))
