@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 from argparse import Namespace
+from types import SimpleNamespace
 
 import pytest
 
 from tests.conftest import ROOT
 from twill.cli import entry, machines, main
+from twill.cli.solve import copies
 from twill.exc import BudgetExhausted, Infeasible, TwillError
 
 
@@ -168,3 +170,19 @@ def test_products_are_multiplied_in_one_thread_but_not_those_of_a_user_s_script(
     with contextlib.suppress(SystemExit):  # what asks for help ends so
         main(words)
     assert os.environ.pop("OMP_NUM_THREADS", None) == threads
+
+
+@pytest.mark.parametrize(("command", "several"), [("solve", True), ("emit", True), ("bench", False), ("record", False)])
+def test_only_what_runs_no_code_of_the_users_is_copied(
+    command: str, several: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[int] = []
+
+    def note(arguments: Namespace) -> int:
+        found.append(copies(arguments))
+        return 0
+
+    monkeypatch.setattr(entry, "parser", lambda: SimpleNamespace(parse_args=lambda given: Namespace(command=note)))
+    monkeypatch.setattr(entry, "processors", lambda: 4)
+    assert entry.main([command]) == 0
+    assert found == [4 if several else 1]

@@ -40,8 +40,8 @@ def emit(arguments: Namespace) -> int:
     written if that goes wrong. With --why print what was chosen among; without --out or --execute of lowering alone, of
     which nothing is compiled."""
     from twill import exc
-    from twill.beside import processors
     from twill.cli.output import refuse_directory
+    from twill.cli.solve import copies
     from twill.cli.solves import Solves
     from twill.codegen.targets.base import target_of
     from twill.machine.file import load_machine
@@ -58,7 +58,7 @@ def emit(arguments: Namespace) -> int:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
     target_of(machine)
-    with Solves(arguments.budget, processors() if solves_first(arguments) else 1) as solve:
+    with Solves(arguments.budget, copies(arguments) if solves_first(arguments) else 1) as solve:
         return emit_on(machine, arguments, solve)
 
 
@@ -177,7 +177,7 @@ def emitted(
     if arguments.schedule is not None:
         return emitted_scheduled(kernel, machine, arguments, record)
     limit = math.inf if arguments.budget is None else EMISSION * arguments.budget
-    with solve or Solves(arguments.budget, processors()) as solving:
+    with solve or Solves(arguments.budget, 1) as solving:
         solving.begin(first_asked(kernel, machine, arguments))
         from twill.codegen.compile.nvrtc import load_compiler
         from twill.codegen.emission import emit_solved, with_spills
@@ -245,7 +245,7 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
 def extracted_as(arguments: Namespace, *, conditional: bool = True, known: Known | None = None) -> Extracted:
     """The kernel that the arguments name, rewritten as they allow. conditional: whether its warps can vote. known:
     programs that were read before (`twill.tile.odd_sizes`)."""
-    from twill.beside import processors
+    from twill.cli.solve import copies
     from twill.codegen.extraction import extract
     from twill.tile.rewrite.pipeline import Allowed
 
@@ -260,7 +260,7 @@ def extracted_as(arguments: Namespace, *, conditional: bool = True, known: Known
         fp_fusion=not arguments.no_fp_fusion,
         split=arguments.split,
         known=known,
-        processes=processors(),
+        processes=copies(arguments),
     )
 
 
@@ -352,7 +352,7 @@ def solved(
             schedule = store_lookup.answer(store, graph, machine, options, store_lookup.say)
             if schedule is None:
                 with (budget or SharedBudget(options.budget)).solving(options) as asked:
-                    schedule = solve.run(graph, machine, asked)
+                    schedule = solve.run(graph, machine, asked, solve.copies(arguments))
                 store_lookup.keep(store, schedule, graph, machine, options, store_lookup.say)
             return schedule
         except BudgetExhausted as ended:

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+from twill.beside import processors
 from twill.cli import codes, run_script
 from twill.cli.arguments import parser, script
 from twill.cli.complaint import complain
@@ -29,6 +30,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if given[:1] not in (["run"], ["record"], ["bench"]):  # those run code of the user's
         one_thread_for_products()
         collect_seldom()
+        arguments.processes = processors()  # copies of this one: of a program of the user's none are made
     previous = signal.signal(signal.SIGTERM, terminate)
     try:
         code: int = arguments.command(arguments)

@@ -44,7 +44,7 @@ def solve(arguments: Namespace) -> int:
             schedule = store_lookup.answer(store, graph, machine, options, store_lookup.say)
             if schedule is None:
                 say_unlowerable(program, machine)
-                schedule = run(graph, machine, options)
+                schedule = run(graph, machine, options, copies(arguments))
                 store_lookup.keep(store, schedule, graph, machine, options, store_lookup.say)
     except BudgetExhausted as ended:
         from twill.schedule.document import Schedule
@@ -196,14 +196,18 @@ def options_of(arguments: Namespace) -> SolveOptions:
     return SolveOptions(pins=tuple(arguments.pin), margin=not arguments.no_margin, **given)
 
 
-def run(graph: DependenceGraph, machine: Machine, options: SolveOptions) -> Schedule:
-    """Solve, with a live line on the error stream if somebody watches it."""
-    from twill.beside import processors
+def copies(arguments: Namespace) -> int:
+    """Processes that may work at a command: one, unless it may copy itself."""
+    return int(getattr(arguments, "processes", 1))
+
+
+def run(graph: DependenceGraph, machine: Machine, options: SolveOptions, processes: int = 1) -> Schedule:
+    """Solve, with a live line on the error stream if somebody watches it. processes: that may work at it."""
     from twill.cli.progress import live_progress
     from twill.solve import pipeline
 
     with live_progress() as notify:
-        return pipeline.solve(graph, machine, options, notify, processors())
+        return pipeline.solve(graph, machine, options, notify, processes)
 
 
 def publish(schedule: Schedule, outputs: Outputs, arguments: Namespace, machine: Machine) -> None:
