@@ -24,7 +24,7 @@ BOTH: dict[str, tuple[str, Change]] = {
     "the slot of a wait": (r"(\w+_ring\.wait\(\w+)\)", r"\1 + 1)"),
     "expected bytes": (r"(\.expect\(.*, )(\d+)\)$", r"\g<1>1\2)"),
     "an arrival is gone": (r"^( +)\w+_ring\.(release|publish)\(.*$", r"\1pass"),
-    "a fence is gone": (r"^( +)fence_async_shared\(\)(  # the word.*|\n +\w+_ring\.(?:publish|release))", r"\1pass\2"),
+    "a fence is gone": (r"^( +)fence_async_shared\(\)(  # the TMA.*|\n +\w+_ring\.(?:publish|release))", r"\1pass\2"),
     "arrivals of a barrier": (r"(ring(?:_of_pair)?\(.*, empty=)(\d+)", r"\g<1>1\2"),
     "budgets": (
         r"\[([\d, ]+)\],  # registers of",

@@ -34,7 +34,7 @@ _PURE = (Compute, Reduce, Fill, Range, Copy)  # but for copies of some columns, 
 _READERS = (Compute, Reduce, StoreShared, StoreGlobal, StoreAccumulator)
 _PASSED = (*_PURE, BulkWait, Sync)  # what stands between a value and its reader without being moved by it
 
-FOLDED = 60  # characters of a value that is printed where it is read
+FOLDED = 61  # characters of a value that is printed where it is read
 
 
 @dataclass(frozen=True)

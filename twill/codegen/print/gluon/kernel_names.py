@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from twill.codegen.print.gluon.role import identifier
+from twill.codegen.print.gluon.role_names import identifier
 from twill.codegen.warp.program import Compute, LoadShared, Range, Reg, SlotRef, TmaLoad, WarpGroup, WarpProgram
 from twill.tile.program import Items, Loop, TileProgram
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from twill.codegen.print.gluon.fold import FOLDED, reads
-from twill.codegen.print.gluon.role import Role, base_of
+from twill.codegen.print.gluon.role import Role
+from twill.codegen.print.gluon.role_names import base_of
 from twill.codegen.print.gluon.scalars import Text
 from twill.codegen.warp.expression import Apply, Local
 from twill.codegen.warp.program import Let, Pipeline
 
-PARTIAL = 24  # characters of a value that is no variable of the kernel, and is printed wherever it is read
+PARTIAL = 24  # characters of a part of a variable's value that is printed wherever it is read
 UNNAMED = "t"  # a scalar for which the kernel has no name
 
 
@@ -19,8 +20,8 @@ def print_let(stmt: Let, role: Role) -> None:
     nameless = base_of(stmt.name) == UNNAMED
     trips = [loop.trip for loop in role.stream.stmts if isinstance(loop, Pipeline)]
     is_trip = nameless and Local(stmt.name) in trips
-    repeated = nameless and not is_trip or _is_part(stmt, role)
-    short = len(text.text) <= (FOLDED if uses == 1 else PARTIAL if repeated else 0)
+    repeated = _is_part(stmt, role)
+    short = len(text.text) <= (FOLDED if uses == 1 or nameless and not is_trip else PARTIAL if repeated else 0)
     if uses == 0 or short or text.text.isalnum():
         role.locals[stmt.name] = text
         return

@@ -12,7 +12,7 @@ from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import ATOM, Text
 from twill.codegen.print.gluon.states import joined_states
 from twill.codegen.warp.expression import Apply, Expr, Local, Number
-from twill.codegen.warp.program import Multiply, Pipeline, Stmt, WaitGroups, walk
+from twill.codegen.warp.program import If, Multiply, Pipeline, Stmt, WaitGroups, walk
 
 PrintBlock = Callable[[Sequence[Stmt], Role], None]
 
@@ -122,10 +122,19 @@ def _begin_in_flight(loop: Pipeline, role: Role) -> set[int]:
     return carried
 
 
-def left_in_flight(block: tuple[Stmt, ...]) -> set[int]:
-    """Accumulators of products that no wait of the block names behind them."""
-    last = max((at for at, stmt in enumerate(block) if isinstance(stmt, WaitGroups)), default=-1)
-    return {stmt.accumulator for stmt in walk(block[last + 1 :]) if isinstance(stmt, Multiply)}
+def left_in_flight(block: Sequence[Stmt], before: frozenset[int] = frozenset()) -> frozenset[int]:
+    """Accumulators of products that no wait names behind them when a block is over, on some path. before: of products
+    that are in flight when it begins."""
+    found = before
+    for stmt in block:
+        match stmt:
+            case WaitGroups():
+                found = frozenset()
+            case If(_, body, otherwise):
+                found = left_in_flight(body, found) | left_in_flight(otherwise, found)
+            case _:
+                found |= {inner.accumulator for inner in walk((stmt,)) if isinstance(inner, Multiply)}
+    return found
 
 
 def _not_waited_for(tokens: set[int], loop: Pipeline, role: Role) -> exc.NotInGluon:

@@ -31,7 +31,8 @@ from twill.codegen.print.gluon.ring_lines import (
     print_memory,
     ring_name,
 )
-from twill.codegen.print.gluon.role import Role, identifier, role_of
+from twill.codegen.print.gluon.role import Role, role_of
+from twill.codegen.print.gluon.role_names import identifier
 from twill.codegen.print.gluon.scalars import BITS
 from twill.codegen.print.gluon.statements import print_block
 from twill.codegen.print.gluon.writer import PythonWriter
@@ -296,7 +297,7 @@ def _print_kernel(printing: Printing, out: PythonWriter) -> None:
         print_memory(program, _kept(printing), out)
         if blackwell.has_tensor_memory(program):
             out.fact(hopper.FENCED)
-            out.line(f"{hopper.FENCE}  # the word that said where tensor memory is may lie where a ring does")
+            out.line(f"{hopper.FENCE}  # the TMA fills shared memory where the address of tensor memory was")
         _print_partitions(printing, out)
     out.line()
     out.line()

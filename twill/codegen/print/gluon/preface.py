@@ -26,8 +26,8 @@ def docstring(program: WarpProgram, specialization: Specialization, schedule: Sc
     groups = "".join(f"\n- {group.role}: {_on(schedule, group.id)}." for group in schedule.warp_groups)
     text = (
         f'"""{tile.kernel} ({specialization.spec}) of {Path(tile.file).name} for {program.machine}, in Gluon. '
-        f"Emitted by Twill.\n\n{interval} ({proven}: {bounds.witness}). The cycle of it at which each operation "
-        f"begins (+1: an iteration later):{groups}\n\n{_SHARED}\n"
+        f"Emitted by Twill.\n\n{interval} ({proven}: {bounds.witness}). Of an iteration that begins at cycle 0, "
+        f"operations begin at these cycles:{groups}\n\n{_SHARED}\n"
     )
     said = [wrap(part, WIDTH, subsequent_indent="  " * part.startswith("- "), break_long_words=False) or [""]
             for part in text.splitlines()]  # fmt: skip
@@ -42,7 +42,10 @@ def _on(schedule: Schedule, group: int) -> str:
     ops = sorted((op for op in schedule.ops if op.warp_group == group), key=lambda op: (op.loop, op.start))
     if not ops:
         return "what stands outside of loops"
-    return ", ".join(f"{op.name} at {op.row}{f' (+{op.stage})' if op.stage else ''}" for op in ops)
+    cycles: dict[tuple[int, str, int], list[str]] = {}
+    for op in ops:
+        cycles.setdefault((op.loop, op.name, op.line), []).append(str(op.start))
+    return ", ".join(f"{name} (line {line}) {' and '.join(at)}" for (_, name, line), at in cycles.items())
 
 
 def helpers(names: frozenset[str]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from twill.codegen.print.gluon import hopper
 from twill.codegen.print.gluon.facts import inits
 from twill.codegen.print.gluon.pairs import CTAS, divided_axes
-from twill.codegen.print.gluon.role import identifier
+from twill.codegen.print.gluon.role_names import identifier
 from twill.codegen.print.gluon.scalars import BITS, TYPES
 from twill.codegen.print.gluon.scales import SCALES, tile_shape
 from twill.codegen.print.gluon.tensor_rings import hosted

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import keyword
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -11,12 +10,15 @@ from twill import exc
 from twill.codegen.print.gluon import hopper
 from twill.codegen.print.gluon.constants import known_in_places, masking_ranges
 from twill.codegen.print.gluon.counters import merged
+from twill.codegen.print.gluon.elementwise import PRINTERS as ELEMENTWISE
 from twill.codegen.print.gluon.facts import ring_use
 from twill.codegen.print.gluon.in_flight import ProductsInFlight, products_in_flight
 from twill.codegen.print.gluon.layouts import Layout, layouts_of
 from twill.codegen.print.gluon.pairs import TOLD
+from twill.codegen.print.gluon.role_names import base_of, free, identifier
 from twill.codegen.print.gluon.scalars import GluonScalarNames, Text, print_scalar
 from twill.codegen.print.gluon.shared import shared_names
+from twill.codegen.print.gluon.variables import named_after, needed_at_once
 from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.print.sections import Section, common_name
 from twill.codegen.warp.expression import Expr
@@ -46,6 +48,7 @@ class Role:
     flying: fragments that products in flight may use. descriptors: names of (tensor map, block), of the whole kernel.
     among: places in the section of the groups that do what is printed now. known: fragments that may hold constants;
     masking: indices that masks compare with known ones. indices: variables of indices along an axis, by name and text.
+    conflicts: fragments that are needed together with each. after: names of those that have none in the kernel.
     offsets: of places in windows of global memory, which each access computes anew, by length, layout and axis.
     parts: names of the parts of a fragment's columns, where it was taken apart. first_column: variable of a loop over
     parts of tensor memory's columns; what is printed is of the first part. instance: variable of the instance at hand.
@@ -74,6 +77,8 @@ class Role:
     among: tuple[int, ...] = ()
     known: frozenset[int] = frozenset()
     masking: frozenset[int] = frozenset()
+    conflicts: Mapping[int, set[int]] = field(default_factory=dict)
+    after: Mapping[int, str] = field(default_factory=dict)
     indices: dict[tuple[str, str], str] = field(default_factory=dict)
     offsets: dict[tuple[int, str, str], str] = field(default_factory=dict)
     parts: dict[int, list[str]] = field(default_factory=dict)
@@ -194,18 +199,43 @@ class Role:
         return layout.text
 
     def name(self, number: int, source: str = "") -> str:
-        """The variable of a fragment, called as the kernel calls it where that name is free. source: of what it is a
-        conversion; then it is called after that and its element."""
+        """The variable of a fragment, called as the kernel calls it where that name is free, or is that of a variable
+        that is not needed any more; what has no name in the kernel is called after what it is made of. source: of what
+        it is a conversion; then it is called after that and its element."""
         if number not in self.names:
-            fragment = self.fragment(number)
-            base = _NUMBERED.sub("", identifier(_NUMBERED.sub("", fragment.name)))
-            if source and (base in self.taken or base == "cast"):
-                base = f"{source}_{fragment.element}"
-            of_block = identifier(fragment.name)  # alpha_1: of the second row block
+            base = self._base(number, source)
+            of_block = identifier(self.fragment(number).name)  # alpha_1: of the second row block
+            if self._is_free(base, number):
+                self.names[number] = base
+                return base
             if base in self.taken and of_block not in self.taken and base_of(of_block) == base:
                 base = of_block
             self.names[number] = free(base, self.taken)
         return self.names[number]
+
+    def _base(self, number: int, source: str = "") -> str:
+        """What a fragment would be called if nothing else was."""
+        fragment = self.fragment(number)
+        base = self.after.get(number) or _NUMBERED.sub("", identifier(_NUMBERED.sub("", fragment.name)))
+        if source and (base in self.taken or base == "cast"):
+            return f"{source}_{fragment.element}"
+        return base
+
+    def _is_free(self, name: str, number: int) -> bool:
+        """Whether a name is a variable of fragments of the same type alone, none of which is needed together with this
+        one."""
+        having = [other for other, called in self.names.items() if called == name]
+        kind = self.fragment(number).element, self.layouts[number]
+        others = {*self.views.values(), *(text.text for text in self.locals.values()), *self.counts.values()}
+        return (
+            bool(having)
+            and name not in others
+            and all(
+                other not in self.conflicts.get(number, ())
+                and (self.fragment(other).element, self.layouts[other]) == kind
+                for other in having
+            )
+        )
 
     def value(self, number: int) -> tuple[Text, Layout]:
         """A fragment where it is read: its name, or what makes it."""
@@ -235,18 +265,21 @@ def role_of(program: WarpProgram, section: Section, descriptors: dict[tuple[int,
     taken = {a.name for a in plain} | {a.name for a in program.program.arguments if a.name not in described}
     taken |= {"gl", "tma", "instance"} | shared_names()
     taken |= {RANK, *TOLD} if program.pairs else set()
+    products = products_in_flight(stream)
     role = Role(
         program,
         section,
         stream,
         counters,
-        products_in_flight(stream),
+        products,
         layouts_of(stream, any(buffer.tensor for buffer in program.buffers)),
         PythonWriter(),
         taken,
         descriptors,
         known=known_in_places(stream),
         masking=masking_ranges(stream),
+        conflicts=needed_at_once(stream, products),
+        after=named_after(stream, ELEMENTWISE),
     )
     role.counts.update(_counter_names(role, taken))
     return role
@@ -260,17 +293,6 @@ def _own(stmts: Iterable[Stmt]) -> tuple[Stmt, ...]:
 # ---------------------------------------------------------------- names
 _NUMBERED = re.compile(r"_\d+$")
 _OF_BLOCK = re.compile(r"_\d+(?=_|$)")  # in the name of a ring: of one row block
-
-
-def identifier(name: str) -> str:
-    """A name of a ring, buffer or fragment as Python has it: `q.0` -> `q_0`."""
-    made = re.sub(r"\W+", "_", name).strip("_")
-    return f"{made}_" if keyword.iskeyword(made) or not made or made[0].isdigit() else made
-
-
-def base_of(name: str) -> str:
-    """A name without the number that tells it from others."""
-    return _NUMBERED.sub("", identifier(name))
 
 
 def _counter_names(role: Role, taken: set[str]) -> dict[int, str]:
@@ -290,10 +312,3 @@ def _part(role: Role, members: list[int]) -> str:
     rings = {role.stream.cursor(member).aref for member in members}
     first = [min(c.id for c in role.stream.cursors if c.aref == aref) for aref in rings]
     return "count" if set(first) & set(members) else "done"
-
-
-def free(name: str, taken: set[str]) -> str:
-    """The name, with a number if it is taken, which it is from now on."""
-    found = next(n for n in (name, *(f"{name}_{i}" for i in range(2, 999))) if n not in taken)
-    taken.add(found)
-    return found

@@ -122,7 +122,7 @@ def _decided(expr: Expr, known: dict[str, bool]) -> bool | None:
 
 
 # ---------------------------------------------------------------- before a schedule is made
-_UNPRINTED = {"scan": "scans", "tile_reduce": "atomics of whole tiles"}
+_UNPRINTED = {"scan": "scans"}
 
 
 def refuse_at_once(program: TileProgram, architecture: str) -> None:

@@ -36,6 +36,7 @@ TYPES = {
     "f32": "float32", "f64": "float64", "f8e4m3": "float8e4nv", "f8e5m2": "float8e5",
 }  # fmt: skip
 """Elements as Gluon calls them."""
+INTEGERS = ("i8", "i16", "i32", "i64")
 BITS = {"bf16": 16, "f16": 16, "f8e4m3": 8, "f8e5m2": 8, "i8": 8, "f32": 32, "i32": 32}
 
 
@@ -124,11 +125,23 @@ def _applied(
         return number(_FOLDED[kind](*(int(one.text) for one in said)))
     if kind == "add" and "0" in (said[0].text, said[1].text):
         return said[1] if said[0].text == "0" else said[0]
+    if kind == "mul" and element in INTEGERS and "0" in (said[0].text, said[1].text):
+        return Text("0")
+    if kind == "add" and element in INTEGERS and (less := _negated(said[1])) is not None:
+        return Text(f"{said[0].within(SUM)} - {less.within(SUM - 1)}", SUM)
     if kind in _SIGNS and len(said) == 2:
         sign, level = _SIGNS[kind]
         loose = level if kind in _ASSOCIATIVE and element in ("i1", "i32", "i64") else level - 1
         return Text(f"{said[0].within(level)} {sign} {said[1].within(loose)}", level)
     raise exc.NotInGluon(f"the scalar operation `{kind}` has no printer for Gluon", hint="`--as cuda`")
+
+
+def _negated(text: Text) -> Text | None:
+    """What is subtracted where a negative number, or a product with -1, is added; None for other summands."""
+    if text.level == UNARY and text.text[1:].isdigit():
+        return Text(text.text[1:])
+    factor = text.text.removesuffix(" * -1")
+    return Text(factor, text.level) if text.level == PRODUCT and factor != text.text else None
 
 
 def _signed(said: list[Text], sign: str, level: int) -> Text:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from twill import exc
@@ -31,9 +32,11 @@ from twill.codegen.print.gluon.rings import (
     print_skip,
     print_sync,
 )
-from twill.codegen.print.gluon.role import Role, base_of, free
+from twill.codegen.print.gluon.role import Role
+from twill.codegen.print.gluon.role_names import base_of, free
 from twill.codegen.print.gluon.scalars import ATOM, BITS, SUM, TYPES, Text, number
 from twill.codegen.print.gluon.scales import print_copy_scales
+from twill.codegen.print.gluon.states import joined_sides
 from twill.codegen.warp.expression import Number, PerGroup
 from twill.codegen.warp.layout import shape_of
 from twill.codegen.warp.program import (
@@ -79,6 +82,7 @@ from twill.codegen.warp.program import (
     WaitGroups,
 )
 
+_OTHER = "other row blocks (`--blocks`), or the CUDA form (`--as cuda`)"
 NAMELESS = "result"  # a tensor for which the kernel has no name
 
 
@@ -230,13 +234,13 @@ def print_value(stmt: Stmt, made: Value, folded: bool, role: Role) -> None:
     text, layout = made
     result: int = stmt.result  # type: ignore[attr-defined]
     want = role.layouts[result]
-    if folded and len(text.text) <= FOLDED and not isinstance(stmt, Range):
-        role.pending[result] = (text, layout, frozenset(role.reading))
-        return
     source = ""
     if isinstance(stmt, Compute) and stmt.kind == "cast" and isinstance(stmt.operands[0], Reg):
         read = stmt.operands[0].fragment
-        source = role.names.get(read) or _named(base_of(role.fragment(read).name))
+        source = role.names.get(read) or role.after.get(read) or _named(base_of(role.fragment(read).name))
+    if folded and len(text.text) <= FOLDED and not isinstance(stmt, Range):
+        role.pending[result] = (text, layout, frozenset(role.reading))
+        return
     if isinstance(want, OperandA) and result in role.known:
         role.out.call(f"{role.name(result, source)} = {HELPER}", [text.text, role.layout(want)], kernel=stmt.line)
         return
@@ -353,16 +357,35 @@ def print_if(stmt: If, role: Role) -> None:
         with role.out.block(f"if not {condition.within(ATOM)}", stmt.line):
             print_block(stmt.otherwise, role)
         return
+    if (joined := joined_sides(stmt, partial(_waits_alike, role))) is not None:
+        name = role.free_local(joined.second)
+        role.locals[joined.second] = Text(name)
+        role.out.assign(name, condition.text, stmt.line)
+        print_block(joined.block, role)
+        role.among = among
+        return
     if begun := left_in_flight(stmt.body) - role.tokens:
         names = ", ".join(role.name(one) for one in sorted(begun))
         what = f"products of `{names}` are begun under a condition and unfinished behind it"
-        raise exc.NotInGluon(what, line=stmt.line, hint="other row blocks (`--blocks`), or the CUDA form (`--as cuda`)")
+        raise exc.NotInGluon(what, line=stmt.line, hint=_OTHER)
+    before = set(role.tokens), set(role.flying)
     with role.out.block(f"if {condition.text}", stmt.line):
         print_block(stmt.body, role)
     role.among = among
     if stmt.otherwise:
+        unfinished, flying = role.tokens, role.flying
+        role.tokens, role.flying = before
         with role.out.block("else"):
             print_block(stmt.otherwise, role)
+        if role.tokens != unfinished:
+            names = ", ".join(role.name(one) for one in sorted(role.tokens ^ unfinished))
+            raise exc.NotInGluon(f"products of `{names}` are waited for under a condition", line=stmt.line, hint=_OTHER)
+        role.flying |= flying
+
+
+def _waits_alike(role: Role, one: Stmt, other: Stmt) -> bool:
+    """Whether two statements that look the same leave as many products unfinished."""
+    return role.products.waits.get(id(one)) == role.products.waits.get(id(other))
 
 
 def nothing(stmt: Stmt, role: Role) -> None:
