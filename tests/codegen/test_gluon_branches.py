@@ -103,11 +103,9 @@ def test_sides_are_joined_only_where_what_moves_reads_and_changes_nothing_in_bet
     assert {*inner.body} | {*found.otherwise} >= {*found.body} and not inner.otherwise
     assert joined_sides(found, lambda one, other: False) is None
     assert joined_sides(replace(found, otherwise=found.otherwise[1:]), lambda one, other: True) is None  # a wait
-    first = next(stmt for stmt in found.body if stmt in inner.body)
-    late = next(stmt for stmt in found.body if isinstance(stmt, Reduce))
-    after = tuple(s for s in found.body if s is not inner.body[-1])
-    moved = (*after[: after.index(late) + 1], inner.body[-1], *after[after.index(late) + 1 :])
-    assert first in moved and joined_sides(replace(found, body=moved), lambda one, other: True) is None
+    reduced = next(at for at, stmt in enumerate(found.body) if isinstance(stmt, Reduce))
+    twice = (*found.body[: reduced + 1], inner.body[-1], *found.body[reduced + 1 :])  # masked, reduced, masked again
+    assert joined_sides(replace(found, body=twice), lambda one, other: True) is None
 
 
 def test_fragments_are_one_variable_only_where_none_is_needed_behind_the_other() -> None:

@@ -143,7 +143,8 @@ def emit_gluon(
         raise exc.NotInGluon(
             f"no Gluon is printed for {machine.architecture}", hint=f"a machine of {', '.join(ARCHITECTURES)}"
         )
-    available(ARCHITECTURES[machine.architecture])
+    adds = any(op.kind == "tile_reduce" for op in kernel.program.ops())
+    available(ARCHITECTURES[machine.architecture], atomics=adds)
     try:
         return _of_schedule(kernel, solve(kernel.graph, machine), machine, notify)
     except (exc.NotInGluon, exc.GluonSpills) as refused:

@@ -169,6 +169,8 @@ def _read(text: str) -> str:
     for pattern, form in _READERS:
         if found := pattern.search(text):
             return form.format(*found.groups())
+    if atomic := hopper.PTX_ATOMIC.search(text):
+        return hopper.atomic_fact(atomic[1])
     return next((name for pattern, name in _NAMED if pattern.search(text)), "")
 
 

@@ -16,7 +16,15 @@ from typing import Any
 from twill import exc
 from twill.codegen.compile.gluon.added_waits import added_waits
 from twill.codegen.print.gluon.shared import FILE, NAME, PATH
-from twill.codegen.print.gluon.versions import COMPILING, ELEMENTS, NEWEST, OLDEST, OLDEST_BLACKWELL, OLDEST_PAIRS
+from twill.codegen.print.gluon.versions import (
+    COMPILING,
+    ELEMENTS,
+    NEWEST,
+    OLDEST,
+    OLDEST_ATOMICS,
+    OLDEST_BLACKWELL,
+    OLDEST_PAIRS,
+)
 
 LANES, WARPS = 32, 4
 """Of a warp; of the first partition, to which Triton adds those of the others."""
@@ -63,14 +71,16 @@ def _lacking(error: ImportError | AttributeError) -> str:
     return re.sub(r"cannot import name '(\w+)' from '([\w.]+)'.*", r"\2.\1", str(error))
 
 
-def available(capability: int, ctas: int = 1) -> dict[str, Any]:
-    """The same for an architecture (compute capability times ten), and so many CTAs that multiply together. Raises
-    NoGluon also where the Triton is too old."""
+def available(capability: int, ctas: int = 1, atomics: bool = False) -> dict[str, Any]:
+    """The same for an architecture (compute capability times ten), and so many CTAs that multiply together. atomics:
+    whether whole tiles are added to global memory. Raises NoGluon also where the Triton is too old."""
     has = gluon()
     if capability >= BLACKWELL and _edition(_version()) < _edition(OLDEST_BLACKWELL):
         raise exc.NoGluon(_version(), OLDEST_BLACKWELL, NEWEST, "Gluon for Blackwell as modules need it")
     if ctas > 1 and _edition(_version()) < _edition(OLDEST_PAIRS):
         raise exc.NoGluon(_version(), OLDEST_PAIRS, NEWEST, "wait of two CTAs before they allocate tensor memory")
+    if atomics and _edition(_version()) < _edition(OLDEST_ATOMICS):
+        raise exc.NoGluon(_version(), OLDEST_ATOMICS, NEWEST, "copies that add tiles to global memory")
     return has
 
 

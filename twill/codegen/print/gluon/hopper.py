@@ -24,6 +24,10 @@ OPERANDS = {"bf16": "bf16", "f16": "f16", "f8e4m3": "e4m3", "f8e5m2": "e5m2"}
 """Elements of products that are printed -> what wgmma calls them. Sums of fp8 are the tensor core's own: where a kernel
 asks for more exact ones, `twill.tile.rewrite.precision` has said them before."""
 
+ATOMICS = ("add",)
+"""What copies out of shared memory may do with what is there."""
+PTX_ATOMIC = re.compile(r"cp\.reduce\.async\.bulk\.tensor\.\S*?\.(add|min|max)\b")
+
 DEPTH_BITS = 256  # of a row of an operand that one instruction contracts (PTX ISA, wgmma)
 ARCHITECTURES = {"sm_90a": 90}
 WARPS = 4  # of a partition that has products: a warp group (PTX ISA, wgmma)
@@ -35,6 +39,11 @@ PARTS = (0, 64, 32)
 any number."""
 FIRST_BARRIER = 8
 """Number of the first named barrier: 0 and 1 are Triton's, and one for each partition behind them."""
+
+
+def atomic_fact(combine: str) -> str:
+    """What is read back of a copy out of shared memory that combines with what is there."""
+    return f"atomic {combine} out of shared memory"
 
 
 def product_layout(columns: int, element_bits: int) -> str:

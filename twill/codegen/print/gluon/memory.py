@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from twill import exc
+from twill.codegen.print.gluon import hopper
 from twill.codegen.print.gluon.layouts import Layout, Products, SlicedLayout
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import ATOM, SUM, Text
-from twill.codegen.print.gluon.scales import block_of_scales
+from twill.codegen.print.gluon.scales import block_of_scales, tile_shape
 from twill.codegen.warp.expression import Expr, Number, add
 from twill.codegen.warp.program import (
     LoadGlobal,
@@ -35,23 +36,24 @@ def print_tma_load(boxes: Sequence[TmaLoad], role: Role) -> None:
     assert first.target.cursor == first.cursor, "a copy fills the slot at whose barrier it arrives"
     ring = role.ring_of_tile(first.target)
     role.out.fact("copy into shared memory", first.line)
-    method = "load" if of_scales or len(block) == AXES else "load_slice"
+    whole = tile_shape(role.program, role.program.buffers[first.target.buffer]) == block
+    method = "load" if whole else "load_slice"
     role.out.call(f"{ring}.{method}", [name, f"[{at}]", role.count(first.cursor)], kernel=first.line)
 
 
 def print_tma_store(boxes: Sequence[TmaStore], role: Role) -> None:
-    """The boxes of one tile, as one copy."""
+    """The boxes of one tile, as one copy, which may be atomic."""
     first = boxes[0]
-    if first.combine:
+    if first.combine and first.combine not in hopper.ATOMICS:
         raise exc.NotInGluon(f"stores that combine by `{first.combine}` have no printer for Gluon", line=first.line)
     block = _tile([box.source for box in boxes], [box.coordinates for box in boxes], role, first.line)
     name = role.descriptor(first.map, block)
     at = ", ".join(role.scalar(coordinate).text for coordinate in first.coordinates)
     tile = role.place(_whole(first.source))
-    if len(block) > AXES:
+    if block != role.program.buffers[first.source.buffer].shape:
         tile += f".reshape([{', '.join(map(str, block))}])"
-    role.out.fact("copy out of shared memory", first.line)
-    role.out.call("tma_store", [name, f"[{at}]", tile], kernel=first.line)
+    role.out.fact(hopper.atomic_fact(first.combine) if first.combine else "copy out of shared memory", first.line)
+    role.out.call(f"tma_{first.combine or 'store'}", [name, f"[{at}]", tile], kernel=first.line)
 
 
 def _whole(ref: SlotRef) -> SlotRef:
@@ -60,11 +62,12 @@ def _whole(ref: SlotRef) -> SlotRef:
 
 def _tile(refs: Sequence[SlotRef], at: Sequence[tuple[Expr, ...]], role: Role, line: int) -> tuple[int, ...]:
     """The block that boxes make up: all of a tile, side by side, each where its part of the tile belongs. Of tensors of
-    more axes than tiles have, it is 1 along the others, whose coordinates all boxes have."""
+    more axes than tiles have, it is 1 along the others, whose coordinates all boxes have; so it is along the rows of a
+    vector."""
     buffer = role.program.buffers[refs[0].buffer]
-    if len(buffer.shape) != 2:
+    if len(at[0]) < AXES or len(buffer.shape) > AXES:
         raise exc.NotInGluon(f"the tile `{buffer.name}` has {len(buffer.shape)} axes, not 2", line=line)
-    rows, columns = buffer.shape
+    rows, columns = (1, *buffer.shape)[-AXES:]
     covered = 0
     for ref, coordinates in zip(refs, at, strict=True):
         top, bottom = ref.rows or (0, rows)
@@ -75,7 +78,7 @@ def _tile(refs: Sequence[SlotRef], at: Sequence[tuple[Expr, ...]], role: Role, l
         covered += (bottom - top) * (right - left)
     if covered != rows * columns or (refs[0].rows or (0, 0))[0] or (refs[0].columns or (0, 0))[0]:
         raise exc.NotInGluon(f"a copy fills a part of the tile `{buffer.name}`", line=line)
-    return (*(1 for _ in at[0][:-AXES]), *buffer.shape)
+    return (*(1 for _ in at[0][:-AXES]), rows, columns)
 
 
 def _moved(base: Expr, by: int) -> Expr:

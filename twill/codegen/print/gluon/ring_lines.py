@@ -45,9 +45,9 @@ def _axes(shape: tuple[int, ...]) -> str:
 
 def map_layout(program: WarpProgram, number: int) -> str:
     """The name of the layout of the tiles that a tensor map copies."""
-    buffer = _copied(program, number)
-    name = shared_layout(program, buffer)[0].removesuffix(_axes(tile_shape(program, buffer)))
-    return name + _axes(program.maps[number].box)
+    buffer, rank = _copied(program, number), rank_of(program, number)
+    name, shape = shared_layout(program, buffer)[0], tile_shape(program, buffer)
+    return name if len(shape) == rank else f"{name.removesuffix(_axes(shape))}_OF_{rank}_AXES"
 
 
 def rank_of(program: WarpProgram, number: int) -> int:
@@ -78,8 +78,10 @@ def layouts(program: WarpProgram, buffers: list[Buffer]) -> Iterator[tuple[str, 
     """Names and definitions of the layouts of buffers, each once and in order."""
     own = {shared_layout(program, b) for b in buffers if not b.tensor}
     for number in range(len(program.maps)):
-        if (rank := rank_of(program, number)) > 2 and _copies(program, number):
-            buffer = _copied(program, number)
+        if not _copies(program, number):
+            continue
+        buffer, rank = _copied(program, number), rank_of(program, number)
+        if rank != len(tile_shape(program, buffer)):
             own.add((map_layout(program, number), hopper.shared_layout(buffer.swizzle, BITS[buffer.element], rank)))
     yield from sorted(own)
 

@@ -221,9 +221,14 @@ class Role:
             return f"{source}_{fragment.element}"
         return base
 
+    def sharing(self, numbers: Iterable[int]) -> set[int]:
+        """Fragments, and those that are one variable with one of them."""
+        called = {self.names[number] for number in numbers if number in self.names}
+        return {*numbers, *(number for number, name in self.names.items() if name in called)}
+
     def _is_free(self, name: str, number: int) -> bool:
         """Whether a name is a variable of fragments of the same type alone, none of which is needed together with this
-        one."""
+        one, or stands in a value that is still to be printed."""
         having = [other for other, called in self.names.items() if called == name]
         kind = self.fragment(number).element, self.layouts[number]
         others = {*self.views.values(), *(text.text for text in self.locals.values()), *self.counts.values()}

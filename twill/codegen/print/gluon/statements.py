@@ -107,7 +107,7 @@ def print_block(stmts: Sequence[Stmt], role: Role) -> None:
             last = not any(isinstance(other, WaitGroups | Pipeline) for other in block.stmts[at + 1 :])
             print_wait(stmt, last, role)
         elif (made := value_of(stmt, role)) is not None:
-            print_value(stmt, made, folds(block, at, role.stream, role.reading), role)
+            print_value(stmt, made, folds(block, at, role.stream, role.sharing(role.reading)), role)
         else:
             printer = PRINTERS.get(type(stmt))
             if printer is None:

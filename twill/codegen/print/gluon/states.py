@@ -68,8 +68,8 @@ def joined_sides(stmt: If, same: Same) -> JoinedStates | None:
         return None
     second = "masked" if any(isinstance(one, Compute) and one.kind == "select" for one in moved) else "changed"
     condition = If(Local(second, "i1"), tuple(moved), line=moved[0].line)
-    kept = [one for is_own, one in within if not is_own]
-    return JoinedStates((*later[:begin], *kept, condition, *later[end:]), second)
+    common = [one for is_own, one in within if not is_own]
+    return JoinedStates((*later[:begin], *common, condition, *later[end:]), second)
 
 
 def _may_follow(within: Sequence[tuple[bool, Stmt]]) -> bool:

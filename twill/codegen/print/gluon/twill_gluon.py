@@ -18,6 +18,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 aggregate = getattr(gluon, "aggregate", None) or triton.language.core._aggregate
 tma_load = tma.async_load if hasattr(tma, "async_load") else tma.async_copy_global_to_shared
 tma_store = tma.async_store if hasattr(tma, "async_store") else tma.async_copy_shared_to_global
+tma_add = getattr(tma, "async_atomic_add", None)  # of 3.8 and later
 clc = getattr(blackwell, "clc", None)  # of 3.8 and later
 TensorMemoryScalesLayout = getattr(blackwell, "TensorMemoryScalesLayout", None)  # of 3.7 and later
 tensor_memory_as = getattr(tensor_memory_descriptor, "reinterpret", None) or tensor_memory_descriptor._reinterpret

@@ -7,13 +7,13 @@ they are of one type and never needed at once, they are one variable in the modu
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable
 
 from twill.codegen.print.gluon.in_flight import ProductsInFlight
 from twill.codegen.print.gluon.role_names import identifier
 from twill.codegen.warp.effects import effects
-from twill.codegen.warp.program import Compute, If, Pipeline, Reduce, Reg, Stmt, WaitGroups, WarpGroup
+from twill.codegen.warp.program import Compute, If, Pipeline, Reg, Stmt, WaitGroups, WarpGroup
 
 Live = frozenset[int]
 _NUMBERS = re.compile(r"(_\d+)+$")
@@ -21,7 +21,7 @@ _NUMBERS = re.compile(r"(_\d+)+$")
 
 def needed_at_once(stream: WarpGroup, products: ProductsInFlight) -> dict[int, set[int]]:
     """For each fragment, those that are still read somewhere behind a place where it is written."""
-    lives = _Lives(products, _made_of(stream))
+    lives = _Lives(products)
     live = lives.block(stream.finish, frozenset())
     while (before := lives.block(stream.body, live)) - live:
         live |= before
@@ -29,23 +29,11 @@ def needed_at_once(stream: WarpGroup, products: ProductsInFlight) -> dict[int, s
     return lives.found
 
 
-def _made_of(stream: WarpGroup) -> dict[int, set[int]]:
-    """Fragments that are read once, which may be printed where they are read -> what they are made of."""
-    reads: Counter[int] = Counter()
-    for stmt in stream.stmts:
-        reads.update(effects(stmt)[1])
-    made: dict[int, set[int]] = defaultdict(set)
-    for stmt in stream.stmts:
-        if isinstance(stmt, Compute | Reduce) and reads[stmt.result] <= 1:
-            made[stmt.result] |= effects(stmt)[1] - {stmt.result}
-    return made
-
-
 class _Lives:
-    """Backwards through a warp group. made_of: as of `_made_of`."""
+    """Backwards through a warp group."""
 
-    def __init__(self, products: ProductsInFlight, made_of: Mapping[int, set[int]]) -> None:
-        self.products, self.made_of = products, made_of
+    def __init__(self, products: ProductsInFlight) -> None:
+        self.products = products
         self.found: dict[int, set[int]] = defaultdict(set)
 
     def block(self, stmts: Iterable[Stmt], live: Live) -> Live:
@@ -69,14 +57,7 @@ class _Lives:
             for other in live - {one}:
                 self.found[one].add(other)
                 self.found[other].add(one)
-        return live - written | self.with_parts(read)
-
-    def with_parts(self, read: set[int]) -> Live:
-        """Fragments that are read, and what those are made of that may be printed there."""
-        every, new = set(read), set(read)
-        while new := {part for one in new for part in self.made_of.get(one, ())} - every:
-            every |= new
-        return frozenset(every)
+        return live - written | read
 
     def loop(self, loop: Pipeline, live: Live) -> Live:
         """Epilogue, steady states as often as there is news, prologue."""

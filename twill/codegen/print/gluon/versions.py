@@ -8,6 +8,7 @@ from __future__ import annotations
 
 OLDEST, NEWEST = "3.6", "3.9"
 OLDEST_BLACKWELL = "3.8"  # whose partitions and products in tensor memory modules are printed for
+OLDEST_ATOMICS = "3.8"  # whose copies out of shared memory may add to what is there
 OLDEST_PAIRS = "3.9"
 """Where both CTAs of a pair have started before either allocates tensor memory: before, nothing makes one wait for the
 other (triton-lang/triton, pull request 10735)."""
