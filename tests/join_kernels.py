@@ -268,3 +268,19 @@ def quotient(X, Y, scale, split, end, BLOCK: tl.constexpr):
         x = tl.exp2(tl.load(X + start + offs))
         total += tl.where(start + offs < end, x, 0.0)
     tl.store(Y + offs, total)
+
+
+@triton.jit
+def loaded_factors(X, Y, scale, split, end, BLOCK: tl.constexpr):
+    """Both scale by numbers that they load in each iteration, from other places."""
+    offs = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    middle = split * BLOCK
+    for start in range(0, middle, BLOCK):
+        x = tl.exp2(tl.load(X + start + offs)) * tl.load(X + start // BLOCK)
+        total = total * scale + x
+    for start in range(middle, end, BLOCK):
+        x = tl.exp2(tl.load(X + start + offs)) * tl.load(X + start // BLOCK + 100)
+        x = tl.where(start + offs < end, x, -1.0)
+        total = total * scale + x
+    tl.store(Y + offs, total)

@@ -78,3 +78,61 @@ def described_products(
                 results_at.store([row, column], total.to(tl.float16))
                 tile += PROGRAMS
         first += tiles
+
+
+@triton.jit
+def stream_k(
+    a_ptr, b_ptr, c_ptr, locks, K, stride_am, stride_bk, stride_cm, columns, iterations, whole, rest,
+    BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr,
+):  # fmt: skip
+    """A share of all iterations of all tiles for each program: who ends a tile stores it, the others add to it."""
+    pid = tl.program_id(0)
+    start = pid * whole + tl.minimum(pid, rest)
+    last = (pid + 1) * whole + tl.minimum(pid + 1, rest)
+    while start < last:
+        end = tl.minimum(start + (iterations - start % iterations), last)
+        tile = start // iterations
+        rows = tile // columns * BM + tl.arange(0, BM)
+        cols = tile % columns * BN + tl.arange(0, BN)
+        depth = start % iterations * BK + tl.arange(0, BK)
+        a = a_ptr + rows[:, None] * stride_am + depth[None, :]
+        b = b_ptr + depth[:, None] * stride_bk + cols[None, :]
+        acc = tl.zeros((BM, BN), tl.float32)
+        for _ in range(start, end):
+            acc += tl.dot(tl.load(a), tl.load(b))
+            a += BK
+            b += BK * stride_bk
+        c = c_ptr + rows[:, None] * stride_cm + cols[None, :]
+        if end % iterations == 0:
+            tl.store(c, acc)
+            if start % iterations != 0:
+                tl.atomic_xchg(locks + tile, 1)
+        else:
+            while tl.atomic_cas(locks + tile, 1, 1) != 1:
+                pass
+            tl.atomic_add(c, acc)
+        start = end
+
+
+@triton.jit
+def chained(x_ptr, parts, y_ptr, locks, n, B: tl.constexpr, PROGRAMS: tl.constexpr):
+    """Sums of rows, of which each program has some iterations; a part that another program began is loaded behind its
+    flag. What a program stores for others it stores in one place."""
+    pid = tl.program_id(0)
+    start, last = pid * n // PROGRAMS, (pid + 1) * n // PROGRAMS
+    at = tl.arange(0, B)
+    while start < last:
+        end = tl.minimum((start // 3 + 1) * 3, last)
+        total = tl.zeros((B,), tl.float32)
+        for i in range(start, end):
+            total += tl.load(x_ptr + i * B + at)
+        if start % 3 != 0:
+            while tl.atomic_cas(locks + pid, 1, 1) != 1:
+                pass
+            total += tl.load(parts + pid * B + at)
+        if end % 3 == 0:
+            tl.store(y_ptr + start // 3 * B + at, total)
+        else:
+            tl.store(parts + (pid + 1) * B + at, total)
+            tl.atomic_xchg(locks + pid + 1, 1)
+        start = end

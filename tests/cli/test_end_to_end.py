@@ -90,7 +90,7 @@ NESTED = HEAD + (
     "    s = tl.zeros([B], tl.float32)\n    for j in range(n):\n        for k in range(j * j):\n"
     "            s += tl.load(x + (j * n + k) * B + i)\n    tl.store(y + i, s)\n"
 )
-UNSUPPORTED = HEAD + "    tl.store(y + i, tl.histogram(tl.load(x + i).to(tl.int32), 128))\n"
+UNSUPPORTED = HEAD + "    tl.device_print('x', tl.load(x + i))\n"
 UNFINISHED = HEAD + "    tl.store(y + i, undefined)\n"
 NO_SYNTAX = HEAD + "    tl.store(y + i\n"
 NO_KERNEL = "def kernel(x):\n    return x\n"

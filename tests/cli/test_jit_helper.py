@@ -136,7 +136,7 @@ def test_what_cannot_be_emitted_is_refused_with_its_line_and_kept(
         @triton.jit
         def place(x, index, out, BLOCK: tl.constexpr):
             o = tl.arange(0, BLOCK)
-            tl.store(out + o, tl.histogram(tl.load(index + o), BLOCK))
+            tl.device_print("index", tl.load(index + o))
         """,
         """
         [[specialization]]

@@ -124,15 +124,43 @@ NEST = """    for i in range(n):
 """
 
 
-def test_fail_old_values_around_a_loop_in_a_loop(kernel_file: Files) -> None:
+SUMS = """    total = tl.zeros((B,), tl.float32)
+    for i in range(n):
+        t = tl.atomic_add(s, 1)
+        for j in range(n):
+            total += tl.load(x + t * B + j * 7 + tl.arange(0, B))
+    tl.store(y + tl.arange(0, B), total)
+"""
+INNER = """            total += tl.load(x + tl.atomic_add(s, 1) * B + j * 7 + tl.arange(0, B))
+"""
+
+
+@pytest.mark.parametrize("inner", [False, True])
+def test_old_values_in_a_loop_around_all_work_are_those_of_each_of_its_instances(
+    kernel_file: Files, inner: bool
+) -> None:
+    """The outer loop is walked; an operation in it, or in the inner one, is done in the order of both."""
+    text = NEST if not inner else NEST.replace("        t = tl.atomic_add(s, 1)\n", "").replace(
+        "        for j in range(n):\n", "        for j in range(n):\n            t = tl.atomic_add(s, 1)\n"
+    )  # fmt: skip
+    kernel = ElectedKernel(text, head="", y=18 * 256 + 21)
+    emission, program = emitted(kernel_file, kernel)
+    case = Case({}, (2,), {"x": (1,), "y": (kernel.y,), "s": (1,)}, {"n": 3})
+    found = verified(emission.build.ptx, emission.manifest, program, launch(program.program, case), 2)
+    assert found.said() == []
+    assert found.arrays["s"][0] == 2 * 3 * (3 if inner else 1)
+    slots = found.arrays["y"][: found.arrays["s"][0] * 256].reshape(-1, 256)
+    assert (slots[:, 14:] == 1).all()
+
+
+def test_fail_old_values_around_a_loop_in_a_loop_that_is_not_all_work(kernel_file: Files) -> None:
     """A nest is one loop, in whose iterations the outer one's are repeated."""
-    kernel = ElectedKernel(NEST, head="")
+    kernel = ElectedKernel(SUMS, head="")
     with pytest.raises(exc.NestedLoop, match="atomic operations whose old value or order counts"):
         extract(f"{kernel_file(kernel.text)}::k", sig=kernel.sig, const=["B=256"])
-    inner = ElectedKernel(
-        NEST.replace("        t = tl.atomic_add(s, 1)\n", "").replace("t * B", "tl.atomic_add(s, 1)"), head=""
-    )
-    with pytest.raises(exc.UnsupportedOperation, match=r":7: .* in a loop inside a loop"):
+    lines = [line for line in SUMS.splitlines(keepends=True) if "t =" not in line and "total +=" not in line]
+    inner = ElectedKernel("".join([*lines[:3], INNER, *lines[3:]]), head="")
+    with pytest.raises(exc.UnsupportedOperation, match=r":8: .* in a loop inside a loop"):
         extract(f"{kernel_file(inner.text)}::k", sig=inner.sig, const=["B=256"])
 
 

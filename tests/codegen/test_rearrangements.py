@@ -43,6 +43,13 @@ KERNELS = {
     "flipped columns of a few rows": ("""
     tl.store(y + at, tl.flip(v))
 """, (2, 16)),
+    "butterflies of neighbours, then of pairs of them": ("""
+    v = tl.reshape(v, (R * C // 2, 2, 1))
+    a, b = tl.split(tl.permute(v, (0, 2, 1)))
+    v = tl.reshape(tl.permute(tl.join(a + b, a - b), (0, 2, 1)), (R * C // 4, 2, 2))
+    a, b = tl.split(tl.permute(v, (0, 2, 1)))
+    tl.store(y + at, tl.reshape(tl.permute(tl.join(a + b, a - b), (0, 2, 1)), (R, C)))
+""", (2, 256)),
     "sorted rows": ("""
     tl.store(y + at, tl.sort(v, 1))
 """, (4, 16)),

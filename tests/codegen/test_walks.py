@@ -44,6 +44,7 @@ from twill.tile.parse import parse as parse_tile
 from twill.tile.text import program_text
 from twill.tile.translate.counted_while import count_whiles
 from twill.tile.translate.translate import _around, _program
+from twill.tile.vocabulary import ELECTED
 from twill.trial.execute import verified
 
 KERNELS = "tests/walk_kernels.py"
@@ -133,13 +134,48 @@ def test_vectors_are_found_where_looked_up_addresses_say() -> None:
     assert np.array_equal(found.arrays["targets.pointee"], wanted)
 
 
+def given_sizes(name: str, **sizes: int) -> CheckedLaunch:
+    """A launch at sizes of the sidecar's table, with locks of zeros."""
+    program = kernel(*name.split("-")).program
+    problem = sidecar_problem(program)
+    assert problem is not None
+    made = launch(program, problem.case(sizes))
+    return replace(made, arrays={**made.arrays, "locks": np.zeros_like(made.arrays["locks"])})
+
+
+@pytest.mark.parametrize("m, k, shared", [(64, 256, True), (128, 256, True), (192, 448, False), (128, 64, False)])
+def test_programs_have_shares_of_the_iterations_of_all_tiles(m: int, k: int, shared: bool) -> None:
+    """Stream-K: a tile may be made by several programs, the first of which wait for the one that ends it."""
+    made, given = emission("stream_k", "shares"), given_sizes("stream_k-shares", M=m, N=64, K=k)
+    found = verified(made.build.ptx, made.manifest, made.program, given, ctas=3)
+    assert found.said() == []
+    a, b = given.arrays["a_ptr"].reshape(m, k), given.arrays["b_ptr"].reshape(k, 64)
+    wanted = a.astype(np.float64) @ b.astype(np.float64)
+    assert np.allclose(found.arrays["c_ptr"].reshape(m, 64), wanted, rtol=1e-4, atol=1e-3)
+    assert found.arrays["locks"].any() == shared
+
+
+@pytest.mark.parametrize("n", [3, 6, 15, 30])
+def test_what_a_program_leaves_for_another_one_is_loaded_behind_its_flag(n: int) -> None:
+    """Each program stores what it has begun in one place, and loads what another one has begun: instances of one
+    program wait for all that the one before has accessed."""
+    made, given = emission("chained", "chain"), given_sizes("chained-chain", n=n)
+    found = verified(made.build.ptx, made.manifest, made.program, given, ctas=4)
+    assert found.said() == []
+    wanted = given.arrays["x_ptr"].astype(np.float64).reshape(n // 3, 3, 256).sum(1)
+    assert np.allclose(found.arrays["y_ptr"].reshape(-1, 256), wanted, rtol=1e-5, atol=1e-5)
+    assert [op.line for op in kernel("chained", "chain").program.ops() if op.kind == ELECTED][0] < min(
+        op.line for op in kernel("chained", "chain").program.ops() if op.access is not None
+    )
+
+
 def test_work_is_done_in_the_order_of_the_loops_around_it() -> None:
     """The loops as Triton has them, and the walk with its work, leave the same."""
     spec, made = resolve(f"{KERNELS}::products", spec="products"), kernel("products", "products").program
     blocks = count_whiles(
         next(op for op in parse_mlir(ttir(spec), spec.file).regions[0][0].operations if op.name == "tt.func").regions[0]
     )
-    nest = _program(spec, blocks, _around(blocks))
+    nest = _program(spec, blocks, {}, _around(blocks))
     given, _ = products(PROBLEMS)
     left = []
     for program in (nest, made):

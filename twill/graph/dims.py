@@ -277,7 +277,8 @@ RULES: dict[str, Callable[[Step, _Finder], None]] = {
     "update": _broadcast, "broadcast": _broadcast, "expand_dims": _reshape, "reshape": _reshape,
     "transpose": _transpose,
     "slice": _slice, "join": _join, "splat": _nothing, "constant": _nothing, "range": _nothing,
-    "reduce": _reduce, "scan": _scan, "rearrange": _rearrange, "gather": _rearrange, "dot": _dot, "dot_scaled": _dot,
+    "reduce": _reduce, "scan": _scan, "rearrange": _rearrange, "gather": _rearrange, "histogram": _rearrange,
+    "dot": _dot, "dot_scaled": _dot,
     "tile_load": _access, "tile_store": _access, "tile_reduce": _access,
 }  # fmt: skip
 

@@ -70,21 +70,23 @@ class NodeMaker:
         )
 
     def _elected(self, number: int, step: Step) -> Node:
-        """What one thread does: costed as a number that is combined with one in memory."""
+        """What one thread does: costed as a number that is combined with one in memory. Where it does nothing, all wait
+        for one another."""
         assert step.op.region is not None
-        first = next(step.op.region.atomics())
+        first = next(step.op.region.atomics(), None)
+        base, element = (str(first.attribute(name)) for name in ("base", "element")) if first else ("", "i32")
         return Node(
             id=number,
             kind=kind_of(step),
-            name=step.op.name or str(first.attribute("base")),
+            name=step.op.name or base or "all",
             line=step.op.line,
             operations=(),
             dims=(),
             result=None,
-            bytes=moved_bytes((), str(first.attribute("element"))),
+            bytes=moved_bytes((), element),
             transport="plain",
             transport_reason="one thread does it",
-            tensor=str(first.attribute("base")),
+            tensor=base,
         )
 
     def _product(self, number: int, step: Step) -> Node:

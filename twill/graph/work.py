@@ -8,7 +8,16 @@ from math import prod
 from twill.graph.dependence import Count
 from twill.ptx.inline import InlineAsm, assembled, of_attributes
 from twill.tile.flat import Flat, Step
-from twill.tile.vocabulary import ELEMENTWISE, OPERATION_CLASSES, REARRANGE, SOURCES, TRANSCENDENTAL, UNPACKED, VIEWS
+from twill.tile.vocabulary import (
+    ELEMENTWISE,
+    HISTOGRAM,
+    OPERATION_CLASSES,
+    REARRANGE,
+    SOURCES,
+    TRANSCENDENTAL,
+    UNPACKED,
+    VIEWS,
+)
 
 COMBINES = {"add": "add", "mul": "add", "max": "max", "min": "max", "and": "logic", "or": "logic", "xor": "logic"}
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "f8e4m3": 8, "f8e5m2": 8, "f16": 16, "bf16": 16,
@@ -51,7 +60,7 @@ def moved_bytes(shape: tuple[int, ...], element: str) -> int:
 def elements(step: Step, flat: Flat) -> int:
     """How many elements the step works on: those of its input for reductions, else of its result."""
     kind = step.op.kind
-    cell = step.operands[0] if kind in ("reduce", "scan") or not step.results else step.results[0]
+    cell = step.operands[0] if kind in ("reduce", "scan", *HISTOGRAM) or not step.results else step.results[0]
     return prod(flat.cells[cell].type.shape)
 
 
@@ -65,6 +74,8 @@ def operation_classes(step: Step, flat: Flat) -> tuple[str, ...]:
         return (f"{kind}_{combine}.{work_element(f'{kind}_{combine}', _type(step.results[0], flat))}",)
     if kind in REARRANGE:  # to shared memory and back, with addresses
         return ("cast.i32",) * 4
+    if kind in HISTOGRAM:  # compared, and added to a word of shared memory by one thread after another
+        return ("compare.i32", *("cast.i32",) * 8)
     if kind not in ELEMENTWISE:
         return ()
     if kind == "inline_asm":

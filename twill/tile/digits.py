@@ -63,6 +63,13 @@ def gathered(source: Array, index: Array, axis: int) -> Array:
     return np.take_along_axis(source, clipped(index, np.shape(source)[axis]), axis)
 
 
+def histogram(numbers: Array, bins: int, mask: Array | None = None) -> Array:
+    """How many of the numbers are 0, 1, ..., `bins` - 1; those where the mask is false, and others, are not counted."""
+    counted = (numbers >= 0) & (numbers < bins)
+    there = numbers[counted if mask is None else counted & mask]
+    return np.bincount(there.astype(np.int64), minlength=bins).astype(np.int32)
+
+
 def clipped(index: Array, extent: int) -> Array:
     """Indices below `extent`; any other one, a negative one too, is the last."""
     wide = np.asarray(index).astype(np.int64)

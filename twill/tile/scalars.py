@@ -100,7 +100,7 @@ class Scalars:
         if polynomial != Polynomial.symbol(value):
             return self.sum_text(polynomial)
         op, name = self.uniformity.makers.get(value), self.program.values[value].name
-        if op is None or op.kind in (*ACCESS, *REDUCE):
+        if op is None or op.kind in (*ACCESS, *REDUCE, "visited"):
             return next((a.name for a in self.program.arguments if a.value == value), name or f"%{value}")
         if op.kind in GRID:
             return f"{op.kind}({op.attribute('axis')})"

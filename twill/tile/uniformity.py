@@ -26,6 +26,7 @@ from twill.tile.vocabulary import (
     ACCESS,
     ELECTED,
     ELEMENTWISE,
+    HISTOGRAM,
     MMA,
     REARRANGE,
     REDUCE,
@@ -36,7 +37,7 @@ from twill.tile.vocabulary import (
 )
 
 PURE_KINDS = frozenset({*SOURCES, *VIEWS, *ELEMENTWISE, SCALAR_LOOP})
-MOVABLE_KINDS = frozenset({*PURE_KINDS, *REDUCE, *REARRANGE, *SCAN, *MMA})
+MOVABLE_KINDS = frozenset({*PURE_KINDS, *REDUCE, *REARRANGE, *HISTOGRAM, *SCAN, *MMA})
 KNOWN_KINDS = MOVABLE_KINDS | frozenset((*ACCESS, ELECTED))
 
 

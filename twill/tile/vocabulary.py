@@ -64,11 +64,14 @@ NATURAL = "natural"
 
 REDUCE = ("reduce",)  # attributes axis, combine: add mul max min or and xor; of max and min: signed, propagate_nan
 REARRANGE = ("rearrange", "gather")
+HISTOGRAM = ("histogram",)
 # operands of one type, counted through row by row, one behind the other; attributes first, extents, steps: element
 # number e of the result is number first + Σ digit · step of them, with the digits of e in a row of extents, the last
 # one fastest
 # gather: source index; attribute axis. Along it, the element of the source that the index says; along the others, its
 # own place. An index that the source has not is that of its last element.
+# histogram: integers [mask] -> i32: element number n of the result is how many of them are n; of others (Triton:
+# anything) there is no count.
 SCAN = ("scan",)  # attributes axis, combine, reverse, signed, propagate_nan
 UNPACKED = "e2m1"  # type of a tile of elements of 4 bits that have a place of 8 each (`tile.rewrite.unpacked_operands`)
 MMA = ("dot", "dot_scaled")

@@ -27,10 +27,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from twill.tile.dead_code import EFFECTS, compact
-from twill.tile.order_dependence import depends_on_order
-from twill.tile.program import Items, Loop, Op, TileProgram, Value, loops_of, walk
+from twill.tile.order_dependence import old_values_read
+from twill.tile.program import Items, Loop, Op, TileProgram, TileType, Value, loops_of, walk
+from twill.tile.scalar_region import ScalarRegion
 from twill.tile.tile_instances import ADDS, LOADS, pointers, reached, renamed
-from twill.tile.vocabulary import ELEMENTWISE, SOURCES, VISIT
+from twill.tile.vocabulary import ELECTED, ELEMENTWISE, SOURCES, VISIT
 
 VISITED = "visited"
 PURE = frozenset({*SOURCES, *ELEMENTWISE, "add_pointer"})
@@ -40,11 +41,11 @@ def of_walk(program: TileProgram) -> TileProgram | None:
     """The work of one instance with its walk, for a raw program that ends with loops around its work. None if there is
     no loop around a loop at its end, or its instances need more of one another than scalars."""
     *before, last = program.body
-    if depends_on_order(program):
+    if old_values_read(program) or not isinstance(last, Loop) or any(isinstance(item, Loop) for item in before):
         return None
-    if not isinstance(last, Loop) or any(isinstance(item, Loop) for item in before):
-        return None
-    path = _path(program, last)
+    path, elects = _path(program, last), any(op.kind == ELECTED for op in program.ops())
+    if elects and len(path) > 1 and _inner(path[-1]) is None:  # its loop is work: no operation stands in two
+        path.pop()
     inside = path[-1].body
     if not any(isinstance(item, Loop) for item in inside) or not _scalars(program, path):
         return None
@@ -52,9 +53,12 @@ def of_walk(program: TileProgram) -> TileProgram | None:
     if any(op.kind in EFFECTS for op in around if isinstance(op, Op)):
         return None
     state = [value for loop in path for value in (loop.induction, *(carry.argument for carry in loop.carried))]
-    if not _independent(program, reached(program.body, set(state)), last):
+    independent = _independent(program, reached(program.body, set(state)))
+    if not independent and not elects:
         return None
     ids = max((item.id for item in _every(program.body)), default=0) + 1
+    if not independent:
+        program, path, ids = _meeting_first(program, path, ids)
     visit = Op(ids, VISIT, tuple(state), (), (), path[-1].line, "")
     way = replace(program, body=(*before, _with_work(path, visit)))
     return replace(_work(program, before, path, state, ids), walk=compact(way))
@@ -90,7 +94,7 @@ def is_of_walk(program: TileProgram, op: Op) -> bool:
 def _scalars(program: TileProgram, path: list[Loop]) -> bool:
     """Whether what the loops carry, and their bounds, are scalars made of scalars and of numbers that nobody writes."""
     bases = pointers(program)
-    written = {bases.get(op.operands[0]) for op in program.ops() if op.kind in EFFECTS}
+    written = {bases.get(op.operands[0]) for op in program.ops() if op.kind in EFFECTS - {ELECTED}}
     makers = {result: op for op in program.ops() for result in op.results}
     inner = {carry.result for loop in path[1:] for carry in loop.carried}
     known = {value for loop in path for value in (loop.induction, *(carry.argument for carry in loop.carried))}
@@ -104,6 +108,8 @@ def _scalars(program: TileProgram, path: list[Loop]) -> bool:
         op = makers.get(value)
         if op is None or program.type_of(value).shape:
             return False
+        if op.kind == ELECTED:
+            return False
         if op.region is not None:
             if op.region.bases() & {program.values[base].name for base in written if base is not None}:
                 return False
@@ -114,10 +120,21 @@ def _scalars(program: TileProgram, path: list[Loop]) -> bool:
     return True
 
 
-def _independent(program: TileProgram, moving: set[int], last: Loop) -> bool:
+def _meeting_first(program: TileProgram, path: list[Loop], ids: int) -> tuple[TileProgram, list[Loop], int]:
+    """The program and its loops with an operation `elected` that does nothing in front of the work: everything that the
+    instance before has accessed is over then."""
+    line, never = path[-1].line, Value(len(program.values), TileType((), "i1"), "", path[-1].line)
+    constant = Op(ids, "constant", (), (never.id,), (("value", 0),), line, "")
+    region = ScalarRegion((never.id,), (), (), (), never.id, (), (), (), (), ((never.id, "i1"),))
+    meeting = Op(ids + 1, ELECTED, (never.id,), (), (), line, "", region=region)
+    work = replace(path[-1], body=(constant, meeting, *path[-1].body))
+    return replace(program, values=(*program.values, never)), [*path[:-1], work], ids + 2
+
+
+def _independent(program: TileProgram, moving: set[int]) -> bool:
     """Whether no instance needs what another one leaves. moving: values that depend on the walk."""
     bases = pointers(program)
-    accesses = [op for op in program.ops() if op.kind in EFFECTS | LOADS]
+    accesses = [op for op in program.ops() if op.kind in EFFECTS - {ELECTED} | LOADS]
     if not all(op.operands[0] in bases for op in accesses):
         return False
     written = {bases[op.operands[0]] for op in accesses if op.kind in EFFECTS}

@@ -250,14 +250,11 @@ def test_what_is_not_emitted_is_refused_at_its_line_before_it_is_solved(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("twill.cli.solve.run", lambda *given: pytest.fail("solved"))
-    tiles = {"q_desc": 128, "k_desc": 128, "v_desc": 64, "o_desc": 64}
-    chunks = [f"--sig={name}=tensordesc<bf16[32,{columns}]>" for name, columns in tiles.items()]
-    asked = ["emit", str(ROOT / "examples" / "linear_attention.py"), *chunks, "--const", "CHUNK=32"]
+    asked = ["emit", str(ROOT / "examples" / "dual_gemm.py"), "--spec", "bf16-192"]
     assert main([*asked, "--machine", "b200", "--ir", "--no-store"]) == 2
     said = capsys.readouterr()
     assert said.out == "" and re.search(
-        r"linear_attention\.py:\d+: `qk` is a product of 32 x 32 x 128 in bf16, and Blackwell has 128 or 64 rows",
-        said.err,
+        r"dual_gemm\.py:\d+: `gate` is a product of 192 x 128 x 64 in bf16, and Blackwell has 128 or 64 rows", said.err
     )
 
 

@@ -99,6 +99,7 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
     aref.StoreAccumulator(0, aref.SlotRef(0, 10, None, (0, 32))),
     aref.Consumed(10, behind=True),
     aref.Copy(0, 5, (0, 64)),
+    aref.Histogram(4, 2, 0, 2, 3),
     aref.SumParts(0, 0, ProgramId(0), ProgramId(1), NumPrograms(1), 0, 2),
     aref.Elect(2, ("old",), (Local("was"),), 0, (
         aref.Atomic("was", "N", Number(7, "i64"), (Number(0), Number(1)), "cas", "i32", "acq_rel"),
@@ -228,6 +229,7 @@ group 0 consumer: 128 threads, 240 registers
     store accumulator %acc#0 -> x[x_read][:, 0:32]
     consumed x_read behind MMAs
     %acc#5 = %acc#0[:, 0:64]
+    %rows = histogram %mean where %mask through x with scratch
     %acc#0 = sum of parts %acc#0, program_id(1) of num_programs(1) in program_id(0) through x with scratch
     elect with scratch, old = was through x
       atomic cas acq_rel i32 N[7:i64] by 0, 1 as was

@@ -93,7 +93,7 @@ def test_arguments_keep_their_numbers() -> None:
 @pytest.mark.parametrize(
     "kernel",
     ["other_function", "other_tensor", "gap", "no_whole_steps", "other_steps", "read_between", "begins_anew",
-     "read_unmasked_too", "masked_load"],
+     "read_unmasked_too", "masked_load", "loaded_factors"],
 )  # fmt: skip
 def test_loops_that_are_not_alike_stay(kernel: str) -> None:
     assert len(loops(made(kernel))) == 2

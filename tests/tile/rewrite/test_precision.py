@@ -232,7 +232,6 @@ def test_an_accumulator_of_f16_is_one_of_f32_that_is_rounded() -> None:
     (product("fp32x9"), "input precision fp32x9"),
     (product(element="f64", result="f64"), "a product of f64"),
     (product(element="i8", result="i32", shape=(64, 64, 2048)), "over 2048 columns"),
-    (product("bf16x3", shape=(64, 32, 32)), "operand B of 32 x 32"),
 ])  # fmt: skip
 def test_what_cannot_be_kept_is_refused_at_its_line(program: TileProgram, words: str) -> None:
     with pytest.raises(exc.UnsupportedMma, match=words) as caught:

@@ -22,11 +22,14 @@ def kernel(x, n, y):
 SIGNATURE = ["x=*fp32:16", "n=*i32:16", "y=*fp32:16"]
 
 
-def computed(kernel_file: Callable[..., str], body: str, x: list[float], n: list[int]) -> list[float]:
-    """What is stored in y for the first elements."""
+def computed(
+    kernel_file: Callable[..., str], body: str, x: list[float], n: list[int], kind: str = "fp32"
+) -> list[float]:
+    """What is stored in y, of that type, for the first elements."""
     file = kernel_file(HEAD + f"    tl.store(y + at, {body})\n")
-    program = resolve_accesses(tile_program(resolve(f"{file}::kernel", sig=SIGNATURE)))
-    data = {"x": np.zeros(16, np.float32), "n": np.zeros(16, np.int32), "y": np.zeros(16, np.float32)}
+    program = resolve_accesses(tile_program(resolve(f"{file}::kernel", sig=[*SIGNATURE[:2], f"y=*{kind}:16"])))
+    y = np.zeros(16, np.float64 if kind == "fp64" else np.float32)
+    data: dict[str, np.ndarray] = {"x": np.zeros(16, np.float32), "n": np.zeros(16, np.int32), "y": y}
     data["x"][: len(x)], data["n"][: len(n)] = x, n
     made = by_twill(program, Case({}, (1,), {name: array.shape for name, array in data.items()}, {}), data)
     return [float(number) for number in made["y"][: len(x)]]
@@ -79,3 +82,30 @@ def test_roots_and_quotients_that_are_asked_for_as_rounded_stay_so(kernel_file: 
     program = tile_program(resolve(f"{file}::kernel", sig=SIGNATURE))
     rounding = {op.kind: dict(op.attributes).get("rounding") for op in program.ops() if op.kind in ("sqrt", "div")}
     assert rounding == {"sqrt": "rn", "div": "rn"}
+
+
+WORDS = [0, 1, -1, 6, 1 << 30, -(1 << 31), 0x00F0F000, 12345]
+BITS: dict[str, Callable[[int], int]] = {
+    "popc(m)": lambda n: (n % 2**32).bit_count(),
+    "clz(m)": lambda n: 32 - (n % 2**32).bit_length(),
+    "ffs(m)": lambda n: (n & -n).bit_length(),
+    "brev(m)": lambda n: int(f"{n % 2**32:032b}"[::-1], 2) - (int(f"{n % 2**32:032b}"[::-1], 2) >> 31 << 32),
+    "mulhi(m, m + 3)": lambda n: n * ((n + 3 + 2**31) % 2**32 - 2**31) >> 32,
+    "byte_perm(m, m, 0x0123)": lambda n: int.from_bytes((n % 2**32).to_bytes(4, "little"), "big", signed=True),
+}
+
+
+@pytest.mark.parametrize("call", BITS)
+def test_bits_are_counted_and_moved(kernel_file: Callable[..., str], call: str) -> None:
+    made = computed(kernel_file, f"tl.extra.cuda.libdevice.{call}.to(tl.int32, bitcast=True).to(tl.float64)",
+                    [0.0] * len(WORDS), WORDS, "fp64")  # fmt: skip
+    assert made == [BITS[call](word) for word in WORDS]
+
+
+@pytest.mark.parametrize("way, rounding", [("rd", np.floor), ("ru", np.ceil), ("rz", np.trunc)])
+def test_floats_become_integers_towards_where_it_is_said(
+    kernel_file: Callable[..., str], way: str, rounding: Callable[[float], float]
+) -> None:
+    x = [0.5, -0.5, 2.5, -3.75, 3e9, -3e9, 7.0]
+    made = computed(kernel_file, f"tl.extra.cuda.libdevice.float2int_{way}(v).to(tl.float64)", x, [], "fp64")
+    assert made == [min(max(float(rounding(number)), -(2.0**31)), 2.0**31 - 1) for number in x]

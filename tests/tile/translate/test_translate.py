@@ -355,7 +355,6 @@ REFUSED = [
          "            acc += k", "tl.store(out, acc)"),
         NestedLoop, 9, "a loop inside a loop", "tl.static_range",
     ),
-    ((LOAD, "x = tl.histogram(offs, B)", STORE), UnsupportedOperation, 7, "tl.histogram", "tl.sum"),
     (
         (LOAD, "x, y = tl.reduce((x, x), 0, crossed)", "tl.store(out, x + y)"),
         UnsupportedOperation, 7, "control flow", "tl.where",
@@ -428,13 +427,6 @@ def test_fail_products_of_types_that_no_mma_has(kernel_file: Callable[..., str],
         translate(file)
     assert (raised.value.file, raised.value.line) == (file, 9)
     assert raised.value.hint
-
-
-def test_fail_functions_that_are_not_inlined(kernel_file: Callable[..., str]) -> None:
-    source = "@triton.jit(noinline=True)\ndef f(x):\n    return x * 2 + 1\n" + kernel("tl.store(out, f(n))")
-    with pytest.raises(UnsupportedOperation, match="not inlined") as raised:
-        translate(kernel_file(source))
-    assert raised.value.line == 9
 
 
 def test_hints_about_caches_leave_a_load_what_it_is(kernel_file: Callable[..., str]) -> None:

@@ -19,7 +19,7 @@ from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.ranges import SMALLEST_NORMAL, at_least
-from twill.codegen.lower.reductions import rearrange, reduce, scan, sum_parts
+from twill.codegen.lower.reductions import histogram, rearrange, reduce, scan, sum_parts
 from twill.codegen.lower.registers import Registers
 from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.lower.task import Source, Task
@@ -95,6 +95,8 @@ class LoweringScope:
                 scan(self, number, step)
             elif step.op.kind in REARRANGE:
                 rearrange(self, number, step)
+            elif step.op.kind == "histogram":
+                histogram(self, number, step)
             elif step.op.kind == "sum_parts":
                 sum_parts(self, number, step)
             elif step.op.kind in ELEMENTWISE:

@@ -11,7 +11,7 @@ from twill.codegen.lower.conversions import fits, reduced_layout
 from twill.codegen.warp.expression import Expr, Number, NumPrograms, ProgramId, add, multiply
 from twill.codegen.warp.layout import crosses_warps, shape_of
 from twill.codegen.warp.ownership import register_moves
-from twill.codegen.warp.program import Copy, Rearrange, Reduce, Scan, SumParts
+from twill.codegen.warp.program import Copy, Histogram, Rearrange, Reduce, Scan, SumParts
 from twill.graph.work import BITS
 
 if TYPE_CHECKING:
@@ -98,6 +98,16 @@ def rearrange(scope: LoweringScope, number: int, step: Step) -> None:
         index = scope.fragment(step.operands[1], scope.layout_of(result))
         made = replace(made, index=index, along=math.prod(shape[axis + 1 :]), extent=shape[axis])
     scope.made.append(made)
+
+
+def histogram(scope: LoweringScope, number: int, step: Step) -> None:
+    """How many elements of a vector are 0, 1, ...; threads add to words of shared memory."""
+    cells, result = step.operands, scope.result(number)
+    operand = scope.fragment(cells[0])
+    mask = scope.fragment(cells[1], scope.layout_of(operand)) if len(cells) > 1 else None
+    scratch = scratch_of(scope, scope.tiles.shape(step.results[0]), "i32")
+    barrier = scope.tools.memory.barrier(f"group {scope.tools.own}", (scope.tools.own,)).id
+    scope.made.append(Histogram(operand, result, scratch, barrier, mask, line=step.op.line))
 
 
 def gathered_digits(scope: LoweringScope, step: Step) -> tuple[int, tuple[int, ...], tuple[int, ...]]:

@@ -17,7 +17,7 @@ from twill.codegen.targets.base import Target
 from twill.codegen.warp.layout import Accumulator, Along, Layout, Slice, Uniform, has_slices, runs
 from twill.graph.build import Wired
 from twill.tile.flat import Step
-from twill.tile.vocabulary import ELEMENTWISE, MMA, VIEWS
+from twill.tile.vocabulary import ELEMENTWISE, MMA, REARRANGE, VIEWS
 
 ROWS, COLUMNS = 1, 0  # the axis that is taken away
 
@@ -134,8 +134,11 @@ class TileLayouts:
             self.read(step)
 
     def read(self, step: Step) -> None:
-        """What one step says of its vectors."""
+        """What one step says of its vectors. A rearrangement takes elements from anywhere: its operands are no rows of
+        what it makes."""
         kind = step.op.kind
+        if kind in REARRANGE:
+            return
         if kind == "reduce" and self.products and len(self.core(step.operands[0])) == 2:
             axis = self.core_axes(step.operands[0]).index(int(str(step.op.attribute("axis"))))
             self.say(step.results[0], axis, self.core(step.operands[0]))

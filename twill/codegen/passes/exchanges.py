@@ -13,6 +13,7 @@ from twill.codegen.passes.paths import PathAnalysis
 from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.program import (
     Elect,
+    Histogram,
     Rearrange,
     Reduce,
     Scan,
@@ -48,7 +49,12 @@ class ScratchAnalysis(PathAnalysis[int]):
         match stmt:
             case Sync():
                 return frozenset()
-            case Reduce(scratch=int(scratch)) | Scan(scratch=scratch) | Rearrange(scratch=int(scratch)):
+            case (
+                Reduce(scratch=int(scratch))
+                | Scan(scratch=scratch)
+                | Rearrange(scratch=int(scratch))
+                | Histogram(scratch=scratch)
+            ):
                 if scratch in before:
                     self.needing.add(id(stmt))
                 return frozenset([scratch])
@@ -62,7 +68,7 @@ class ScratchAnalysis(PathAnalysis[int]):
 def _waiting(stmts: Iterable[Stmt], needing: set[int]) -> Iterator[Stmt]:
     for stmt in stmts:
         if id(stmt) in needing:
-            assert isinstance(stmt, Reduce | Scan | Rearrange) and stmt.barrier is not None
+            assert isinstance(stmt, Reduce | Scan | Rearrange | Histogram) and stmt.barrier is not None
             yield Sync(stmt.barrier, line=stmt.line)
         yield with_blocks(stmt, lambda block: _waiting(block, needing))
 

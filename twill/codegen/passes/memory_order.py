@@ -23,6 +23,7 @@ from twill.codegen.warp.program import (
     BulkCommit,
     BulkWait,
     Elect,
+    Histogram,
     LoadGlobal,
     ProxyFence,
     Rearrange,
@@ -159,7 +160,7 @@ class OrderAnalysis(PathAnalysis[Touch]):
     def simple(self, stmt: Stmt, before: Pending) -> Pending:
         """Behind a statement without blocks."""
         match stmt:
-            case Sync() | Scan() | SumParts() | Elect():
+            case Sync() | Scan() | Histogram() | SumParts() | Elect():
                 return _together(before)
             case Reduce() | Rearrange():
                 return before if stmt.barrier is None else _together(before)

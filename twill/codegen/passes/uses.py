@@ -17,6 +17,7 @@ from twill.codegen.warp.program import (
     CountReuse,
     Expect,
     Get,
+    Histogram,
     If,
     LoadAccumulator,
     LoadShared,
@@ -50,11 +51,12 @@ THREADS = (
     Reduce,
     Scan,
     Rearrange,
+    Histogram,
     SumParts,
     LoadAccumulator,
     StoreAccumulator,
 )  # that threads read or write
-SCRATCH = (Reduce, Scan, Rearrange, SumParts)
+SCRATCH = (Reduce, Scan, Rearrange, Histogram, SumParts)
 FILLED, FILLING = ("tma", "mma"), (TmaLoad, TensorMultiply)  # rings with such a transport, and what fills them
 WRITING = (TmaLoad, StoreShared, StoreScales, TensorMultiply, StoreAccumulator, CopyScales)
 Span = tuple[int, int]

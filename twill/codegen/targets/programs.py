@@ -9,14 +9,15 @@ from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.integer_products import whole_integers
+from twill.tile.rewrite.repeated_rows import repeat_rows
 from twill.tile.rewrite.separate_sums import separate_sums
 from twill.tile.rewrite.short_products import transpose_short
 from twill.tile.rewrite.straight_products import put_products_in_loops
 
 
 def program_on(program: TileProgram, machine: Machine, integers: bool = True) -> TileProgram:
-    """Where results are in tensor memory, with every product in a loop, none that adds to what threads have, as few as
-    possible of too few rows, and those of int8 as such; the program itself where nothing changes, or if no code is made
+    """Where results are in tensor memory, with every product in a loop, none that adds to what threads have, none of
+    too few rows, and those of int8 as such; the program itself where nothing changes, or if no code is made
     for the machine. integers: whether what is printed has products of int8."""
     try:
         target = target_of(machine)
@@ -26,7 +27,8 @@ def program_on(program: TileProgram, machine: Machine, integers: bool = True) ->
         return program
     if integers and target.mma is not None and target.mma.integers:
         program = whole_integers(program, target.contracted("i8"))
-    return put_products_in_loops(transpose_short(separate_sums(program), target.has_rows))
+    program = transpose_short(separate_sums(program), target.has_rows)
+    return put_products_in_loops(repeat_rows(program, target.has_rows))
 
 
 def graph_on(program: TileProgram, graph: DependenceGraph, machine: Machine) -> DependenceGraph:

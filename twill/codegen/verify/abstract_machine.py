@@ -208,7 +208,7 @@ def reference(program: WarpProgram, launch: CheckedLaunch, order: Order | None =
 def order_of(program: WarpProgram, launch: CheckedLaunch, ctas: int, preempt: bool = False) -> Order:
     """The program instances that each CTA has, in its order."""
     rows, columns, layers = (*launch.grid, 1, 1, 1)[:3]
-    every = InstanceOrder.of(program)
+    every = replace(InstanceOrder.of(program), walk=())  # instances of the launch, which walk by themselves
     numbers = [LaunchedCta(number, ctas) for number in range(ctas)]
     mine = (every.instances((rows, columns, layers), launch.scalars, cta) for cta in numbers)
     return Order(tuple(tuple(index for index, _ in one) for one in mine), preempt)

@@ -10,6 +10,7 @@ from twill.codegen.warp.program import (
     Compute,
     Copy,
     Fill,
+    Histogram,
     If,
     LoadAccumulator,
     LoadGlobal,
@@ -48,6 +49,8 @@ def effects(stmt: Stmt) -> tuple[set[int], set[int]]:
             return {result}, read | {operand}
         case Rearrange(operands=operands, result=result, index=index):
             return {result}, read | set(operands) | ({index} if index is not None else set())
+        case Histogram(operand=operand, result=result, mask=mask):
+            return {result}, read | {operand} | ({mask} if mask is not None else set())
         case Copy(source=source, result=result):
             return {result}, read | {source}
         case LoadGlobal(window=window, result=result, mask=mask):

@@ -79,6 +79,8 @@ _STATEMENTS = {
     aref.Rearrange: "{result:fragment} = rearrange {operands:fragments} from {first:int} by {extents:ints} of"
                     " {steps:ints}<< through {scratch:buffer}>><< with {barrier:barrier}>>"
                     "<<, {along:int} times {index:fragment}>><< below {extent:int}>>",
+    aref.Histogram: "{result:fragment} = histogram {operand:fragment}<< where {mask:fragment}>>"
+                    " through {scratch:buffer} with {barrier:barrier}",
     aref.SumParts: "{result:fragment} = sum of parts {operand:fragment}, {part:expr} of {parts:expr} in {slot:expr}"
                    " through {scratch:buffer} with {barrier:barrier}",
     aref.Copy: "{result:fragment} = {source:fragment}<<[:, {columns:span}]>>",

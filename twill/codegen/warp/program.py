@@ -23,7 +23,7 @@ Grammar::
            | Fence | Multiply | Commit | WaitGroups                           MMAs
            | TensorMultiply | LoadAccumulator | StoreAccumulator | CopyScales MMAs in tensor memory
            | StoreScales                                                    scales on their way there
-           | Fill | Range | Compute | Reduce | Scan | Rearrange | SumParts | Copy   registers
+           | Fill | Range | Compute | Reduce | Scan | Rearrange | Histogram | SumParts | Copy   registers
            | LoadShared | StoreShared | LoadGlobal | StoreGlobal              memory, by all threads
            | ProxyFence | Sync | Arrive | AwaitEarlierGrids                    order
            | Elect | Atomic | ReceiveElected                                  by one thread for all
@@ -96,6 +96,7 @@ from functools import cached_property
 
 from twill.codegen.warp.bulk_statements import BulkCommit, BulkWait, TmaStore
 from twill.codegen.warp.elected_statements import Atomic, Elect, ReceiveElected
+from twill.codegen.warp.exchange_statements import LAST_PART, Histogram, Rearrange, Reduce, Scan, SumParts
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Along
 from twill.codegen.warp.map_statements import MakeMap, Settle, ShowMaps
@@ -139,7 +140,6 @@ from twill.codegen.warp.statements import (
     DIGITS,
     FACTOR,
     INSTANCES,
-    LAST_PART,
     NORMAL,
     PAIRED,
     PAIRS,
@@ -169,14 +169,10 @@ from twill.codegen.warp.statements import (
     ProxyFence,
     Publish,
     Range,
-    Rearrange,
-    Reduce,
-    Scan,
     Skip,
     Stmt,
     StoreGlobal,
     StoreShared,
-    SumParts,
     Sync,
     TmaLoad,
     WaitGroups,
@@ -192,17 +188,17 @@ from twill.tile.program import TileProgram
 
 __all__ = [
     "ANSWER_BYTES", "Acquire", "Advance", "Aref", "Arrive", "Atomic", "Attributes", "AwaitEarlierGrids", "Buffer",
-    "BulkCommit",
-    "BulkWait", "Cluster", "Commit", "Compute", "Consumed", "Copy", "CopyScales", "CountReuse", "Cursor", "DIGITS",
-    "Define", "Elect", "Evenly", "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get", "INSTANCE",
-    "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop", "Keep", "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal",
-    "LoadShared", "MakeMap", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PAIRED",
-    "PAIRS", "PLACE", "POLYNOMIAL", "PRESENT", "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RANK",
-    "RECALLED", "RECEIVED", "Range", "Rearrange", "Recall", "ReceiveElected", "ReceiveInstance", "Reduce", "Reg",
-    "SUBNORMAL", "ScalarLoop", "Scan", "SchedulingStmt", "SetProgramId", "Settle", "ShowMaps", "Skip", "SlotRef",
-    "Stmt", "StopUnless", "StoreAccumulator", "StoreGlobal", "StoreScales", "StoreShared", "SumParts", "Sync",
-    "TENSOR_BYTES", "TensorMapSpec", "TensorMultiply", "TmaLoad", "TmaStore", "Visit", "WARP_VOTE", "WaitGroups",
-    "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
+    "BulkCommit", "BulkWait", "Cluster", "Commit", "Compute", "Consumed", "Copy", "CopyScales", "CountReuse", "Cursor",
+    "DIGITS", "Define", "Elect", "Evenly", "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get",
+    "Histogram", "INSTANCE", "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop", "Keep", "LAST_PART", "Let",
+    "LoadAccumulator", "LoadGlobal", "LoadShared", "MakeMap", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier",
+    "ORDER_BYTES", "Operand", "PAIRED", "PAIRS", "PLACE", "POLYNOMIAL", "PRESENT", "Pipeline", "ProxyFence", "Publish",
+    "PublishInstance", "RANK", "RECALLED", "RECEIVED", "Range", "Rearrange", "Recall", "ReceiveElected",
+    "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "ScalarLoop", "Scan", "SchedulingStmt", "SetProgramId", "Settle",
+    "ShowMaps", "Skip", "SlotRef", "Stmt", "StopUnless", "StoreAccumulator", "StoreGlobal", "StoreScales",
+    "StoreShared", "SumParts", "Sync", "TENSOR_BYTES", "TensorMapSpec", "TensorMultiply", "TmaLoad", "TmaStore",
+    "Visit", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk",
+    "with_blocks",
 ]  # fmt: skip
 
 

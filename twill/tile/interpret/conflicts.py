@@ -17,7 +17,7 @@ from twill.tile.interpret.arrays import np
 from twill.tile.interpret.atomics import values_of
 from twill.tile.interpret.elements import Elements, seen_as
 from twill.tile.interpret.happens_before import HappensBefore
-from twill.tile.interpret.sequential import Instance, instances, visits
+from twill.tile.interpret.sequential import Instance, instances, visits, walked
 from twill.tile.interpret.together import Alone, run_together
 from twill.tile.order_dependence import depends_on_order
 from twill.tile.program import Op, TileProgram
@@ -87,9 +87,10 @@ def conflicts(
         if depends_on_order(program):
 
             def watched(number: int, index: tuple[int, int, int], turns: Alone) -> None:
-                one = _Witness(program, index, grid, copies, scalars, met, number)
-                one.turns = turns
-                one.run()
+                for at in walked(program, index, grid, copies, scalars):
+                    one = _Witness(program, index, grid, copies, scalars, met, number, at)
+                    one.turns = turns
+                    one.run()
 
             run_together([[partial(watched, number, index)] for number, index in enumerate(instances(grid))])
             return Conflicts(met.between, met.within)

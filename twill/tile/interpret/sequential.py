@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any
 
 from twill.tile.affine import Polynomial
-from twill.tile.digits import gathered, rearranged
+from twill.tile.digits import gathered, histogram, rearranged
 from twill.tile.interpret import block_scales
 from twill.tile.interpret.arithmetic import HELD, Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
@@ -53,22 +53,17 @@ def run(
         sums = PartialSums()
         if depends_on_order(program):
             every = order or one_each(grid)
-            run_together(
-                [
-                    [partial(_run_with, Instance(program, index, grid, tensors, scalars, cut, sums)) for index in cta]
-                    for cta in every.ctas
-                ],
-                every.preempt,
-            )
+
+            def among(index: Index, turns: Alone) -> None:
+                for at in walked(program, index, grid, tensors, scalars):
+                    one = Instance(program, index, grid, tensors, scalars, cut, sums, at)
+                    one.turns = turns
+                    one.run()
+
+            run_together([[partial(among, index) for index in cta] for cta in every.ctas], every.preempt)
             return
         for index, at in visits(program, grid, tensors, scalars):
             Instance(program, index, grid, tensors, scalars, cut, sums, at).run()
-
-
-def _run_with(instance: Instance, turns: Alone) -> None:
-    """An instance among others."""
-    instance.turns = turns
-    instance.run()
 
 
 @dataclass(frozen=True)
@@ -257,6 +252,8 @@ class Instance:
                 return rearranged(operands, digits, kind.shape)
             case "gather":
                 return gathered(operands[0], operands[1], attributes["axis"])
+            case "histogram":
+                return histogram(operands[0], kind.shape[0], *operands[1:])
             case "reduce":
                 return reduce(operands[0], attributes["axis"], attributes["combine"], kind.element, attributes)
             case "scan":

@@ -9,7 +9,7 @@ operation is *neutral* there. A value is amended in one way for all of its reade
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from twill.tile.affine import Polynomial
@@ -123,10 +123,15 @@ class _Matcher:
         """What a value was before each of the elementwise operations on it and on index arithmetic that end in it."""
         while other in self.inside and self.makers[other].kind in ELEMENTWISE:
             data = {operand for operand in self.makers[other].operands if self.is_data(operand)}
-            if len(data) != 1:
+            if len(data) != 1 or self.loads(set(self.makers[other].operands) - data):
                 return
             other = data.pop()
             yield other
+
+    def loads(self, values: Collection[int]) -> bool:
+        """Whether any of these is made of a number that the other body loads: it is loaded there alone."""
+        makers = [self.makers[value] for value in values if value in self.inside]
+        return any(op.access is not None or self.loads(op.operands) for op in makers)
 
     def makes(self, main: int, other: int) -> bool:
         """Whether the operation that makes `main` makes `other`."""

@@ -18,6 +18,7 @@ from twill.tile.program import Split, TileProgram
 from twill.tile.rewrite.carried_loads import copy_carried_loads
 from twill.tile.rewrite.computed_operands import transpose_computed
 from twill.tile.rewrite.conditional_rescale import rescale_conditionally
+from twill.tile.rewrite.constant_operands import compute_constants
 from twill.tile.rewrite.loop_fusion import fuse_loops
 from twill.tile.rewrite.precision import split_mmas
 from twill.tile.rewrite.predicate import predicate_masks
@@ -91,6 +92,8 @@ PIPELINE = (
             rearrange_tiles),
     Rewrite("mma-precision", "MMAs of any type and precision that Triton has",
             "only MMAs of types and operands that tensor cores multiply, with accumulators of f32", split_mmas),
+    Rewrite("constant-operands", "MMAs are those of the tensor core",
+            "no operand of an MMA is a constant, or one number everywhere", compute_constants),
     Rewrite("computed-operands", "MMAs are those of the tensor core",
             "no MMA of a loop has a computed tile on the right and a loaded one on the left", transpose_computed,
             lambda program, allowed: allowed.transposed),

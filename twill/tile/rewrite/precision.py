@@ -254,14 +254,12 @@ class _MmaSplitter:
         return maker is not None and maker.kind == "tile_load" and turned == (position == 1)
 
     def oriented(self, op: Op, position: int) -> tuple[int, bool]:
-        """The tile to compute with, which has whole row blocks, and whether the operand is its transpose."""
+        """The tile to compute with, which has whole row blocks if either side has, and whether the operand is its
+        transpose."""
         base, turned = self.shown(op.operands[position])
         maker, shape = self.write.makers.get(base), self.write.values[base].type.shape
-        if maker is None or maker.kind != "tile_load" or shape[0] % ROWS == 0:
+        if maker is None or maker.kind != "tile_load" or shape[0] % ROWS == 0 or shape[1] % ROWS:
             return base, turned
-        if shape[1] % ROWS:
-            what = f"operand {'AB'[position]} of {shape[0]} x {shape[1]}, which threads have to convert,"
-            self.refuse(op, what, f"tiles with a side that is a multiple of {ROWS}")
         return self.turned(base), not turned
 
     def turned(self, value: int) -> int:

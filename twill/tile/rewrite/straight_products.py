@@ -43,7 +43,7 @@ def _in_loop(program: TileProgram, op: Op, writer: OpWriter) -> Iterator[Op | Lo
     writer.made = []
     lower, upper = (writer.op("constant", (), I32, op.line, value=number) for number in (0, 1))
     zero = writer.op("constant", (), wanted, op.line, op.name, value=0.0)
-    sums = [value for value in added if not _is_zero(writer, value)]
+    sums = [value for value in added if not is_zero(writer, value)]
     yield from writer.made
     argument, yielded = writer.value_like(result), writer.value_like(result)
     total = writer.value_like(result) if sums else result
@@ -55,7 +55,7 @@ def _in_loop(program: TileProgram, op: Op, writer: OpWriter) -> Iterator[Op | Lo
         yield Op(writer.fresh(), "add", (sums[0], total), (result,), (), op.line, op.name)
 
 
-def _is_zero(writer: OpWriter, value: int) -> bool:
+def is_zero(writer: OpWriter, value: int) -> bool:
     """Whether a value is zeros."""
     maker = writer.makers.get(value)
     while maker is not None and maker.kind in ("splat", "broadcast"):

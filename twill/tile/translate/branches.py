@@ -10,7 +10,7 @@ A condition is a conjunction of literals: (a scalar i1, whether it holds).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from twill.tile.mlir import RawBlock, RawOp, RawValue
@@ -22,6 +22,8 @@ Translate = Callable[[RawOp, ProgramBuilder], None]
 
 
 OFFSET = TileType((), "i64")
+DEEPEST = 32  # calls of functions by one another
+QUOTE = '"'  # around names with other signs than those of words
 
 
 @dataclass(frozen=True)
@@ -53,8 +55,28 @@ def conditional(op: RawOp, emitter: ProgramBuilder, translate: Translate) -> Non
         emitter.bind(raw, chosen)
 
 
-def blocks_without_loops(file: str, blocks: Sequence[RawBlock], emitter: ProgramBuilder, translate: Translate) -> None:
-    """The blocks of a function that branch forward only. Refuses those of a loop that was not written as one."""
+def call(op: RawOp, emitter: ProgramBuilder, translate: Translate) -> None:
+    """`tt.call` of a function that Triton has not inlined, as it is told not to, or because it returns in several
+    places: its blocks where it is called. Binds its results. Refuses one whose calls end in itself."""
+    blocks = emitter.functions.get(str(op.attributes["callee"]).removeprefix("@").strip(QUOTE))
+    if blocks is None or emitter.calls > DEEPEST:
+        refuse(emitter.file, op)
+    for raw, operand in zip(blocks[0].arguments, op.operands, strict=True):
+        emitter.bind(raw, emitter.made(operand))
+    emitter.calls += 1
+    returns = blocks_without_loops(emitter.file, blocks, emitter, translate)
+    emitter.calls -= 1
+    emitter.line = op.line
+    for raw, made in zip(op.results, _met(op.results, returns, emitter), strict=True):
+        emitter.bind(raw, made)
+
+
+def blocks_without_loops(
+    file: str, blocks: Sequence[RawBlock], emitter: ProgramBuilder, translate: Translate
+) -> list[BranchEdge]:
+    """The blocks of a function that branch forward only; its ways out. Refuses those of a loop that was not written as
+    one."""
+    returns: list[BranchEdge] = []
     ways: dict[int, list[BranchEdge]] = {0: [BranchEdge((), (), blocks[0].operations[-1])]}
     for number in in_order(file, blocks):
         edges = ways.get(number, [])
@@ -69,6 +91,9 @@ def blocks_without_loops(file: str, blocks: Sequence[RawBlock], emitter: Program
         last = blocks[number].operations[-1]
         for target, edge in _ways_out(last, condition, emitter):
             ways.setdefault(target, []).append(edge)
+        if last.name == "tt.return":
+            returns.append(BranchEdge(condition, tuple(map(emitter.made, last.operands)), last))
+    return returns
 
 
 def in_order(file: str, blocks: Sequence[RawBlock]) -> list[int]:
@@ -115,13 +140,19 @@ def _ways_out(last: RawOp, condition: Condition, emitter: ProgramBuilder) -> lis
 
 def _enter(block: RawBlock, edges: Sequence[BranchEdge], emitter: ProgramBuilder) -> None:
     """Binds the arguments of a block to what came along the way that was taken."""
-    for number, raw in enumerate(block.arguments):
+    for raw, made in zip(block.arguments, _met(block.arguments, edges, emitter), strict=True):
+        emitter.bind(raw, made)
+
+
+def _met(results: Sequence[RawValue], edges: Sequence[BranchEdge], emitter: ProgramBuilder) -> Iterator[Made]:
+    """What came along the way that was taken."""
+    for number, raw in enumerate(results):
         made = edges[0].passed[number]
         for edge in edges[1:]:
             emitter.line = edge.branch.line
             taken = emitter.condition(edge.condition, edge.branch)
             made = choose(edge.branch, emitter, taken, [edge.passed[number], made], raw)
-        emitter.bind(raw, made)
+        yield made
 
 
 def _any(conditions: list[Condition], emitter: ProgramBuilder, branch: RawOp) -> Condition:

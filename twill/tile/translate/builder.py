@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from twill.kernel.specialization import Specialization
 from twill.tile.dead_code import compact
 from twill.tile.invariant_carries import without_invariant_carries
-from twill.tile.mlir import RawOp, RawValue
+from twill.tile.mlir import RawBlock, RawOp, RawValue
 from twill.tile.program import POINTEE, Argument, Loop, Op, TileProgram, TileType, Value
 from twill.tile.scalar_region import ScalarRegion
 from twill.tile.vocabulary import SCALAR_LOOP
@@ -38,14 +39,17 @@ class ProgramBuilder:
 
     file: the kernel's file, for errors. around: loops that may be loops over tiles. read: raw values that anything
     reads. observes: whether the kernel reads what atomic operations give. unsigned: raw values that are descriptors of
-    unsigned integers; other types of Triton's IR do not say it, their operations do.
+    unsigned integers; other types of Triton's IR do not say it, their operations do. functions: those that are called,
+    by name; calls: how many are open.
     """
 
     def __init__(
-        self, file: str, around: Sequence[RawOp] = (), read: Collection[int] = (), observes: bool = False
-    ) -> None:
+        self, file: str, around: Sequence[RawOp] = (), read: Collection[int] = (), observes: bool = False,
+        functions: Mapping[str, tuple[RawBlock, ...]] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
         self.file, self._around, self.read = file, {id(op) for op in around}, frozenset(read)
         self.observes = observes
+        self.functions, self.calls = functions, 0
         self.line = 0
         self.copies = 1  # of what is translated now: iterations of the loops around it that are written out
         self._over_tiles = 0
@@ -275,6 +279,11 @@ class ProgramBuilder:
     def nested(self) -> bool:
         """Whether a loop in a loop is open, in which no other may be."""
         return len(self._outer) > max(1, self._over_tiles)
+
+    @property
+    def in_nest(self) -> bool:
+        """Whether a loop in a loop is open, those over tiles left out."""
+        return len(self._outer) - self._over_tiles > 1
 
     def is_over_tiles(self, op: RawOp) -> bool:
         """Whether a loop may be one over tiles."""

@@ -79,7 +79,7 @@ def counts(op: RawOp, emitter: ProgramBuilder) -> bool:
 
 def once(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
     """An atomic operation on one number as an operation of its own: its old value. Raises UnsupportedOperation."""
-    if emitter.nested:
+    if emitter.in_nest:
         refuse_in_nest(emitter.file, op)
     guard = emitter.guard(op)
     with emitter.scalars(elected=True) as made:

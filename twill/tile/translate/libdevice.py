@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from twill.ptx.inline import InlineAsm
 from twill.tile.mlir import RawOp
 from twill.tile.program import TileType
 from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
 from twill.tile.translate.elementwise import Rule, elementwise
+from twill.tile.translate.inline_asm import attributes
 from twill.tile.vocabulary import LIBRARY
 
 # Functions, without __nv_, fast_ and the f of the f32 variant -> kind.
@@ -109,7 +111,45 @@ def multiply_high(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...] | None
     return emitter.emit(op, "cast", (upper,), (kind,))
 
 
+def by_instructions(text: str, constraints: str) -> Rule:
+    """What instructions compute, as inline assembly."""
+
+    def rule(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
+        operands = [emitter.value(operand) for operand in op.operands]
+        (kind,) = (result.type for result in op.results)
+        sources = tuple(emitter.type_of(operand).element for operand in op.operands)
+        asm = InlineAsm(text, constraints, 1, (kind.element,), sources)
+        return emitter.emit(op, "inline_asm", operands, (kind,), attributes(asm, 0))
+
+    return rule
+
+
+def rounded_towards(rounding: str, result: str) -> Rule:
+    """A float32 as an integer, saturating; Triton's libdevice reads subnormal numbers as 0."""
+    letter = "l" if result.endswith("64") else "r"
+    return by_instructions(f"cvt.{rounding}.ftz.{result}.f32 $0, $1;", f"={letter},f")
+
+
+FIRST_SET = "{ .reg .b32 t; brev.b32 t, $1; bfind.shiftamt.u32 t, t; add.s32 $0, t, 1; }"
+FIRST_SET_64 = "{ .reg .b64 u; .reg .b32 t; brev.b64 u, $1; bfind.shiftamt.u64 t, u; add.s32 $0, t, 1; }"
+"""The first bit that is set, counted from 1; 0 if there is none."""
+INSTRUCTIONS: dict[str, Rule] = {
+    "popc": by_instructions("popc.b32 $0, $1;", "=r,r"), "popcll": by_instructions("popc.b64 $0, $1;", "=r,l"),
+    "clz": by_instructions("clz.b32 $0, $1;", "=r,r"), "clzll": by_instructions("clz.b64 $0, $1;", "=r,l"),
+    "brev": by_instructions("brev.b32 $0, $1;", "=r,r"), "brevll": by_instructions("brev.b64 $0, $1;", "=l,l"),
+    "ffs": by_instructions(FIRST_SET, "=r,r"), "ffsll": by_instructions(FIRST_SET_64, "=r,l"),
+    "mulhi": by_instructions("mul.hi.s32 $0, $1, $2;", "=r,r,r"),
+    "umulhi": by_instructions("mul.hi.u32 $0, $1, $2;", "=r,r,r"),
+    "byte_perm": by_instructions("prmt.b32 $0, $1, $2, $3;", "=r,r,r,r"),
+    "copysignf": by_instructions("copysign.f32 $0, $2, $1;", "=f,f,f"),
+    "saturatef": by_instructions("cvt.sat.f32.f32 $0, $1;", "=f,f"),
+    **{f"float2{name}_{way}": rounded_towards(f"{rounding}i", kind)
+       for name, kind in (("int", "s32"), ("uint", "u32"), ("ll", "s64"), ("ull", "u64"))
+       for way, rounding in (("rd", "rm"), ("ru", "rp"), ("rz", "rz"))},
+}  # fmt: skip
+
 RULES: dict[str, Rule] = {
+    **INSTRUCTIONS,
     "powif": integer_power, "powi": integer_power,
     "fdiv_rn": elementwise("div", rounding="rn"), "ddiv_rn": elementwise("div"),
     "fsqrt_rn": elementwise("sqrt", rounding="rn"),

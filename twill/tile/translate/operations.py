@@ -160,6 +160,15 @@ def batched(op: RawOp, emitter: ProgramBuilder, attributes: dict[str, Attribute]
     return (moved(op, emitter, tuple(made), np.arange(prod(kind.shape)).reshape(kind.shape)),)
 
 
+def histogram(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
+    """`tt.histogram x [mask]`. Bytes and 16-bit integers have no sign: a negative number is in no bin anyhow."""
+    operand, *mask = (emitter.value(one) for one in op.operands)
+    kind = emitter.type_of(op.operands[0])
+    if kind.element not in ("i32", "i64"):
+        (operand,) = emitter.emit(op, "cast", (operand,), (TileType(kind.shape, "i32"),), (("signed", 0),))
+    return emitter.emit(op, "histogram", (operand, *mask), (op.results[0].type,))
+
+
 def split(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
     """`tt.split`: the two halves of the last axis, each a slice."""
     operand = emitter.value(op.operands[0])
@@ -207,5 +216,5 @@ OPERATIONS: dict[str, Rule] = {
     "math.floor": elementwise("floor"), "math.ceil": elementwise("ceil"), "tt.clampf": clamp,
     "tt.extern_elementwise": libdevice, "tt.elementwise_inline_asm": inline_asm, "tt.mulhiui": multiply_high,
     "tt.reduce": reduce, "tt.scan": scan, "tt.dot": dot, "tt.dot_scaled": dot_scaled,
-    "tt.gather": view("gather", "axis"),
+    "tt.gather": view("gather", "axis"), "tt.histogram": histogram,
 }  # fmt: skip

@@ -28,7 +28,6 @@ TAKES = (
 
 # MLIR operation -> (Triton's words, hint).
 REFUSALS: dict[str, tuple[str, str]] = {
-    "tt.histogram": ("tl.histogram", "one comparison with tl.arange and a tl.sum per bin"),
     "tt.print": ("tl.device_print", "leave the debugging output out"),
     "tt.assert": ("tl.device_assert", "tl.assume, or a check on the host"),
     "tt.cat": ("tl.cat", "tl.join and tl.reshape, which keep the order of the elements"),
@@ -47,7 +46,7 @@ REFUSALS: dict[str, tuple[str, str]] = {
         "`tl.load(addresses + i).to(tl.pointer_type(...))`, one element type for each tensor of addresses",
     ),
     "tt.ptr_to_int": ("the integer value of a pointer", "offsets from a pointer argument"),
-    "tt.call": ("a call of a function that is not inlined", "the function without noinline=True"),
+    "tt.call": ("a call of a function that calls itself", "a loop"),
     "tt.load": ("a volatile tl.load", "tl.load without volatile=True"),
     "arith.constant": ("a constant tile with differing elements", "tl.arange and arithmetic"),
     "arith.cmpf": ("a test for NaN", "`x != x`"),

@@ -63,7 +63,7 @@ def _scalar_loop(op: RawOp, emitter: ProgramBuilder, translate: Translate) -> tu
     """The results of a loop over scalars."""
     before, after = op.regions[0][0], op.regions[1][0]
     elected = is_elected(op)
-    if elected and emitter.nested:
+    if elected and emitter.in_nest:
         refuse_in_nest(emitter.file, op)
     inits = tuple(emitter.value(operand) for operand in op.operands)
     guard, under = emitter.guard(op), emitter.open_condition if elected else ()
@@ -139,7 +139,7 @@ def _counted(op: RawOp, emitter: ProgramBuilder, translate: Translate) -> None:
     inits = [emitter.value(operand) for operand in op.operands]
     induction = emitter.new_value(COUNT, op.line, "")
     arguments = [emitter.define(raw, raw.name) for raw in before.arguments]
-    emitter.open_loop()
+    emitter.open_loop(emitter.is_over_tiles(op))
     for inner in before.operations[:-1]:
         translate(inner, emitter)
     for raw, operand in zip(after.arguments, before.operations[-1].operands[1:], strict=True):

@@ -8,7 +8,7 @@ entry is refused by `twill.tile.translate.refusals` with the kernel line and wha
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from twill.exc import KernelDoesNotCompile, NestedLoop, UnsupportedOperation
@@ -18,7 +18,7 @@ from twill.tile.mlir import RawBlock, RawOp, parse
 from twill.tile.program import Argument, Carry, Loop, TileProgram
 from twill.tile.tile_instances import of_tiles
 from twill.tile.translate.attributes import unread
-from twill.tile.translate.branches import blocks_without_loops, conditional
+from twill.tile.translate.branches import blocks_without_loops, call, conditional
 from twill.tile.translate.builder import Literal, ProgramBuilder
 from twill.tile.translate.constant_nests import constant_nest, write_nest
 from twill.tile.translate.counted_while import count_whiles
@@ -28,6 +28,7 @@ from twill.tile.translate.memory import MEMORY
 from twill.tile.translate.operations import OPERATIONS
 from twill.tile.translate.refusals import refuse, refuse_attribute, refuse_loop
 from twill.tile.translate.scalar_loops import while_loop
+from twill.tile.translate.scalar_stores import elect_stores
 from twill.tile.walks import of_walk
 
 # Hints, terminators (read by what they end), and barriers: a tile program is sequential as it stands.
@@ -64,25 +65,34 @@ def from_mlir(text: str, spec: Specialization) -> TileProgram:
     kernel = next((op for op in functions if op.attributes.get("sym_name") == spec.kernel), None)
     if kernel is None:
         raise KernelDoesNotCompile(f"Triton's module has no function {spec.kernel}", file=spec.file)
-    blocks = count_whiles(kernel.regions[0])
+    blocks = elect_stores(count_whiles(kernel.regions[0]))
+    called = {str(op.attributes["sym_name"]): count_whiles(op.regions[0]) for op in functions if op is not kernel}
     strided = _strided(blocks)
-    program = of_tiles(_program(spec, blocks, (strided,))) if strided else None
+    program = of_tiles(_program(spec, blocks, called, (strided,))) if strided else None
     if program is not None:
         return program
+    around, every = _around(blocks), [*blocks, *(block for one in called.values() for block in one)]
+    if around and observes(every, frozenset(_read(every))):  # in a loop in a loop there are no such operations
+        walked = of_walk(_program(spec, blocks, called, around))
+        if walked is not None:
+            return walked
     try:
-        return _program(spec, blocks)
+        return _program(spec, blocks, called)
     except NestedLoop:
-        around = _around(blocks)
-        walked = of_walk(_program(spec, blocks, around)) if around else None
+        walked = of_walk(_program(spec, blocks, called, around)) if around else None
         if walked is None:
             raise
         return walked
 
 
-def _program(spec: Specialization, blocks: tuple[RawBlock, ...], around: Sequence[RawOp] = ()) -> TileProgram:
-    """The program of a function's blocks. around: loops that may have loops in them."""
-    read = frozenset(_read(blocks))
-    emitter = ProgramBuilder(spec.file, around, read, observes(blocks, read))
+def _program(
+    spec: Specialization, blocks: tuple[RawBlock, ...], called: Mapping[str, tuple[RawBlock, ...]],
+    around: Sequence[RawOp] = (),
+) -> TileProgram:  # fmt: skip
+    """The program of a function's blocks. called: functions by name. around: loops that may have loops in them."""
+    every = [*blocks, *(block for one in called.values() for block in one)]
+    read = frozenset(_read(every))
+    emitter = ProgramBuilder(spec.file, around, read, observes(every, read), called)
     arguments = _arguments(spec, blocks[0], emitter)
     blocks_without_loops(spec.file, blocks, emitter, _translate)
     return emitter.program(spec, arguments)
@@ -104,14 +114,14 @@ def _around(blocks: Sequence[RawBlock]) -> tuple[RawOp, ...]:
     loops = list(_loops(blocks))
     while loops and _has_loop(loops[-1]):
         found.append(loops[-1])
-        loops = list(_loops(loops[-1].regions[0]))
+        loops = list(_loops(loops[-1].regions[-1]))
     return tuple(found)
 
 
 def _loops(blocks: Sequence[RawBlock]) -> Iterator[RawOp]:
     """The loops that are in no other."""
     for op in (op for block in blocks for op in block.operations):
-        if op.name == "scf.for":
+        if op.name == "scf.for" or (op.name == "scf.while" and _has_loop(op)):
             yield op
         elif op.name == "scf.if":
             for region in op.regions:
@@ -175,6 +185,9 @@ def _translate(op: RawOp, emitter: ProgramBuilder) -> None:
         return
     if op.name == "scf.if":
         conditional(op, emitter, _translate)
+        return
+    if op.name == "tt.call":
+        call(op, emitter, _translate)
         return
     rule = TABLE.get(op.name)
     if rule and unread(op):

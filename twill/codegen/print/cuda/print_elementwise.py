@@ -102,14 +102,20 @@ def _fma(op: ElementwiseOperation) -> str:
 
 
 def _neg(op: ElementwiseOperation) -> str:
-    return f"(-{op.operands[0]})" if op.on_floats else f"wrap_sub(({value_type(op.result)})0, {op.operands[0]})"
+    x = op.operands[0]
+    return f"({_turned(x)})" if op.on_floats else f"wrap_sub(({value_type(op.result)})0, {x})"
+
+
+def _turned(x: str) -> str:
+    """The negative; of a number that is negative itself, too."""
+    return f"-({x})" if x.startswith("-") else f"-{x}"
 
 
 def _abs(op: ElementwiseOperation) -> str:
     if op.on_floats:
         return f"{'::fabs' if op.wide else 'fabsf'}({op.operands[0]})"
     (x,) = op.operands
-    return f"({x} < 0 ? -{x} : {x})"
+    return f"({x} < 0 ? {_turned(x)} : {x})"
 
 
 def _div(op: ElementwiseOperation) -> str:

@@ -1,4 +1,5 @@
-"""Rearrangements: every thread stores what it holds to shared memory, waits for the others, and loads what it needs."""
+"""Rearrangements and histograms: every thread stores what it holds to shared memory, or counts it there, waits for the
+others, and loads what it needs."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from twill.codegen.print.cuda.print_elementwise import Computed
 from twill.codegen.print.cuda.print_registers import assign
 from twill.codegen.warp.layout import Layout, elements_of, shape_of
 from twill.codegen.warp.ownership import register_moves
-from twill.codegen.warp.program import Rearrange
+from twill.codegen.warp.program import Histogram, Rearrange
 from twill.tile.digits import Digits
 
 
@@ -49,6 +50,33 @@ def print_rearrange(stmt: Rearrange, ctx: PrintContext) -> None:
             return Computed(f"({there} ? {text} : 0)" if there else text)
 
         assign(stmt.result, element_at, ctx)
+
+
+def print_histogram(stmt: Histogram, ctx: PrintContext) -> None:
+    """Every thread writes its share of the zeros, waits for the others, adds one for each of its elements, waits, and
+    loads the counts that it has."""
+    out, operand, result = ctx.out, ctx.fragment(stmt.operand), ctx.fragment(stmt.result)
+    threads, bins = ctx.program.barriers[stmt.barrier].threads, math.prod(shape_of(result.layout))
+    sync = f"bar_sync({ctx.shared.named[stmt.barrier]}, {threads});"
+    wide = "u64" if operand.element == "i64" else "u32"
+    with out.block():
+        out.line(f"const u32 scratch = smem + {ctx.shared.buffers[stmt.scratch]};")
+        out.line(f"for (i32 bin = thread; bin < {bins}; bin += {threads}) write_shared(scratch + bin * 4, 0);")
+        out.line(sync)
+        with out.unrolled(f"i32 i = 0; i < {elements_of(operand.layout)}; ++i"):
+            value = f"({wide}){ctx.value(stmt.operand, 'i')}"
+            counted = "" if stmt.mask is None else ctx.value(stmt.mask, "i")
+            mine = [part for part in (owner(operand.layout), inside(operand.layout), counted) if part]
+            condition = " && ".join([*mine, f"{value} < {bins}u"])
+            out.line(f"if ({condition}) add_shared(scratch + (u32){value} * 4);")
+        out.line(sync)
+
+        def count_at(i: str) -> Computed:
+            text = f"read_shared<i32>(scratch + {number_of(result.layout, i)} * 4)"
+            there = inside(result.layout, i)
+            return Computed(f"({there} ? {text} : 0)" if there else text)
+
+        assign(stmt.result, count_at, ctx)
 
 
 def print_moves(stmt: Rearrange, ctx: PrintContext) -> None:

@@ -5,6 +5,7 @@ Every result is made in the same order in every launch, and is equal in all thre
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -243,7 +244,10 @@ def combined(stmt: Reduce | Scan, element: str, left: str, right: str) -> str:
 
 
 def neutral(stmt: Reduce | Scan, element: str) -> str:
-    """The element that changes nothing."""
+    """The element that changes nothing. A NaN counts as no number where maxima do not propagate it: among NaN alone
+    another one leaves the result NaN."""
+    if is_float(element) and stmt.combine in ("max", "min") and not dict(stmt.attributes).get("propagate_nan"):
+        return literal(math.nan, element)
     if is_float(element):
         return literal({"add": 0.0, "mul": 1.0, "max": float("-inf"), "min": float("inf")}[stmt.combine], element)
     bits = 8 * BYTES[element]

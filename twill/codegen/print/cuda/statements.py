@@ -79,6 +79,7 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.Reduce: print_reduce.print_reduce,
     aref.Scan: print_scan.print_scan,
     aref.Rearrange: print_rearrange.print_rearrange,
+    aref.Histogram: print_rearrange.print_histogram,
     aref.SumParts: print_parts.print_sum_parts,
     aref.LoadShared: print_shared.print_load_shared,
     aref.StoreShared: print_shared.print_store_shared,

@@ -33,6 +33,7 @@ from twill.codegen.warp.program import (
     Compute,
     CountReuse,
     Fragment,
+    Histogram,
     If,
     InstanceLoop,
     Let,
@@ -248,6 +249,8 @@ def _of_statement(stmt: Stmt) -> Iterator[Reason]:
             yield stmt.line, f"reductions by `{combine}` have no printer for Gluon", _CUDA
         case Rearrange():
             yield stmt.line, "elements that move between threads have no printer for Gluon", _CUDA
+        case Histogram():
+            yield stmt.line, "`tl.histogram` has no printer for Gluon", _CUDA
         case Scan():
             yield stmt.line, f"scans by `{stmt.combine}` have no printer for Gluon", _CUDA
         case SumParts():

@@ -110,7 +110,7 @@ class ScalarInstance(Instance):
     ) -> None:
         super().__init__(program, index, grid, tables_of(scalars), scalars, at=at)
         self.body, self.start, self.codes = self.part(program), start, whole_numbers(program)
-        self.within = within
+        self.within, self.looping = within, False
         self.ranges: dict[tuple[int, int], tuple[int, int]] = {}
         self.constants: dict[int, tuple[int, int]] = {}
 
@@ -131,9 +131,11 @@ class ScalarInstance(Instance):
         if not self.within:
             return
         every = was_nest(self.program) and len(counts) <= FEW
+        self.looping = True
         for index in counts if every else {*counts[:1], *counts[-1:]}:
             self.values[loop.induction] = index
             self.block(loop.body)
+        self.looping = False
 
     def op(self, op: Op) -> None:
         """Scalars whose operands are known; the rest is left out."""
@@ -185,8 +187,11 @@ class ScalarInstance(Instance):
         self.values.update(self.start)
 
     def note(self, op: Op) -> None:
-        """Which indices an access reaches."""
+        """Which indices an access reaches; none under a condition that does not hold, outside of loops."""
         assert op.access is not None
+        mask = None if op.mask_operand is None or self.looping else op.operands[op.mask_operand]
+        if mask is not None and not self.program.type_of(mask).shape and not self.values.get(mask, True):
+            return
         try:
             for number, axis in enumerate(op.access.axes):
                 self._widen(self.ranges, (op.id, number), self.reach(axis))

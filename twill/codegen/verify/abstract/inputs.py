@@ -25,6 +25,7 @@ from twill.codegen.verify.abstract.data import (
 from twill.codegen.verify.abstract.derive import derived_problem, extents, of_all_tiles, of_parts, shapes, strides
 from twill.codegen.verify.abstract.extent import loaded_by_walk, trips_of
 from twill.codegen.verify.abstract.reached import (
+    begins,
     counted,
     found_through,
     looked_into,
@@ -348,10 +349,12 @@ def tables(
 
     They hold numbers from 0 to 7, and those that trip counts depend on as many as a few iterations take. Those that say
     where something is stored hold each number once, as two program instances do not store to one place; if trip counts
-    depend on them, too, their numbers grow. Tables that are found through others are made after those; where numbers
-    lead from one element of a table to another, the table is made longer until all of them are in it."""
+    depend on them, or on those that say where a tile begins, their numbers grow. Tables that are found through others
+    are made after those; where numbers lead from one element of a table to another, the table is made longer until all
+    of them are in it."""
     elements = {argument.name: argument.type.element.partition(":")[2] for argument in program.arguments}
     once, counts = scattered(program), counted(program)
+    growing = once | begins(program)
     made: dict[str, Array] = {name: rounded(np.array(of), elements[name]) for name, of in case.tables.items()}
     missing = set(looked_into(program)) - made.keys()
     through = found_through(program)
@@ -367,7 +370,7 @@ def tables(
                 spans = iterations * counts[name] - rng.integers(0, counts[name], size)  # the last one in part
                 spans = np.where(places, spans, 0)  # numbers that grow do so where they are looked up
                 spans = np.where(spans < 0, spans, spans // shrink)
-                made[name] = rounded(np.cumsum(np.maximum(spans, 0)) if name in once else spans, elements[name])
+                made[name] = rounded(np.cumsum(np.maximum(spans, 0)) if name in growing else spans, elements[name])
             elif name + POINTEE in elements:  # addresses: apart from one another
                 made[name] = rounded(rng.permutation(size) * APART, elements[name])
             elif name in once:

@@ -44,6 +44,7 @@ from twill.codegen.warp.program import (
     Copy,
     CopyScales,
     Fragment,
+    Histogram,
     LoadAccumulator,
     LoadShared,
     Multiply,
@@ -286,6 +287,19 @@ def _rearrange(stmt: Rearrange, program: WarpProgram, fragments: Fragments) -> I
         yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for what is rearranged"
 
 
+def _histogram(stmt: Histogram, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    operand, result = fragments[stmt.operand], fragments[stmt.result]
+    if operand.element not in ("i32", "i64") or result.element != "i32" or len(shape_of(result.layout)) != 1:
+        yield f"`{result.name}` is no vector of i32 that counts integers"
+    if stmt.mask is not None and (fragments[stmt.mask].layout, fragments[stmt.mask].element) != (operand.layout, "i1"):
+        yield f"`{fragments[stmt.mask].name}` has no truth value for each element of `{operand.name}`"
+    if len(program.barriers[stmt.barrier].groups) > 1:
+        yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
+    needed = math.prod(shape_of(result.layout)) * 4
+    if program.buffers[stmt.scratch].bytes < needed:
+        yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for what is counted"
+
+
 def _sum_parts(stmt: SumParts, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
     operand, result = fragments[stmt.operand], fragments[stmt.result]
     if operand.layout != result.layout or not isinstance(operand.layout, Accumulator):
@@ -306,5 +320,5 @@ _RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]]
     Multiply: multiply, TensorMultiply: tensor_multiply, CopyScales: copy_scales, LoadAccumulator: load_accumulator,
     StoreAccumulator: store_accumulator, StoreScales: store_scales, TmaLoad: _tma_load,
     TmaStore: _tma_store, LoadShared: _load_shared, StoreShared: _store_shared, Compute: _compute, Reduce: _reduce,
-    Scan: _scan, Rearrange: _rearrange, SumParts: _sum_parts, Copy: _copy,
+    Scan: _scan, Rearrange: _rearrange, Histogram: _histogram, SumParts: _sum_parts, Copy: _copy,
 }  # fmt: skip

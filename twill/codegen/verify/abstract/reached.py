@@ -65,14 +65,22 @@ def counted(program: TileProgram) -> Mapping[str, int]:
     return found
 
 
-def _loaded_for(program: TileProgram, pending: list[int]) -> frozenset[str]:
-    """The tensors that values are loaded from, or made of what is."""
+def begins(program: TileProgram) -> frozenset[str]:
+    """The tensors that say where a tile that is loaded or stored begins."""
+    places = (p for _, access in program.accesses for p in (access.constant, *(axis.offset for axis in access.axes)))
+    return _loaded_for(program, [symbol for place in places for symbol in place.symbols()], bounds=False)
+
+
+def _loaded_for(program: TileProgram, pending: list[int], bounds: bool = True) -> frozenset[str]:
+    """The tensors that values are loaded from, or made of what is. bounds: or that say how often a loop runs which
+    makes them."""
     makers = {result: op for op in program.ops() for result in op.results}
     needs: dict[int, tuple[int, ...]] = {result: reads(op) for result, op in makers.items()}
     for loop in (item for item in program.body if isinstance(item, Loop)):
-        needs[loop.induction] = (loop.lower, loop.upper, loop.step)
+        needs[loop.induction] = (loop.lower, loop.upper, loop.step) if bounds else (loop.lower, loop.step)
         for carry in loop.carried:
-            needs[carry.argument] = needs[carry.result] = (carry.init, carry.yielded, *needs[loop.induction])
+            counted = needs[loop.induction] if bounds else ()
+            needs[carry.argument] = needs[carry.result] = (carry.init, carry.yielded, *counted)
     found, seen = set[str](), set(pending)
     while pending:
         value = pending.pop()

@@ -35,7 +35,7 @@ from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.atomics import in_turn
 from twill.tile.interpret.elements import Elements, scatter, seen_as
-from twill.tile.interpret.sequential import Instance, Order, one_each, visits
+from twill.tile.interpret.sequential import Instance, Order, one_each, visits, walked
 from twill.tile.interpret.together import Alone, run_together
 from twill.tile.interpret.widen import NARROW
 from twill.tile.order_dependence import depends_on_order
@@ -85,7 +85,8 @@ def shaken_results(
     few = [name for name, array in found.items() if is_few(array, tensors[name], plain[name])]
     for other in map(drawn, range(1, DRAWS if few else 1)):
         for name in few:
-            farther = np.abs(other[name] - plain[name]) > np.abs(found[name] - plain[name])
+            with np.errstate(all="ignore"):  # infinities
+                farther = np.abs(other[name] - plain[name]) > np.abs(found[name] - plain[name])
             found[name] = np.where(farther, other[name], found[name])
     return found
 
@@ -117,9 +118,10 @@ def run_shaken(
         if depends_on_order(program):  # of which another order may mean something else
 
             def shaken(index: tuple[int, int, int], turns: Alone) -> None:
-                one = Shaken(program, index, grid, tensors, scalars, noise, narrowed, in_parts, cut)
-                one.turns = turns
-                one.run()
+                for at in walked(program, index, grid, tensors, scalars):
+                    one = Shaken(program, index, grid, tensors, scalars, noise, narrowed, in_parts, cut, at)
+                    one.turns = turns
+                    one.run()
 
             every = order or one_each(grid)
             run_together([[partial(shaken, index) for index in cta] for cta in every.ctas], every.preempt)

@@ -34,6 +34,7 @@ from twill.codegen.warp.program import (
     FetchInstance,
     Fill,
     Fragment,
+    Histogram,
     LoadAccumulator,
     LoadGlobal,
     LoadShared,
@@ -64,7 +65,7 @@ from twill.codegen.warp.program import (
     WaitGroups,
 )
 from twill.graph.work import moved_bytes
-from twill.tile.digits import rearranged
+from twill.tile.digits import histogram, rearranged
 from twill.tile.interpret.arithmetic import Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.atomics import atomically
@@ -137,6 +138,17 @@ def _rearrange(actor: Actor, stmt: Rearrange) -> None:
     shape = actor.fragments.shape(stmt.result)
     value = rearranged(held, (stmt.first, stmt.extents, stmt.steps), shape, picked or None)
     actor.fragments.write(stmt.result, value, actor.line)
+
+
+def _histogram(actor: Actor, stmt: Histogram) -> None:
+    numbers = actor.fragments.read(stmt.operand, actor.line)
+    mask = () if stmt.mask is None else (actor.fragments.read(stmt.mask, actor.line),)
+    generic(actor, SlotRef(stmt.scratch), True, "the zeros of a histogram", None)
+    actor.clock.learn(actor.clock.released())
+    actor.clock.tick()
+    _exchange(actor, SlotRef(stmt.scratch))
+    (bins,) = actor.fragments.shape(stmt.result)
+    actor.fragments.write(stmt.result, histogram(numbers, bins, *mask), actor.line)
 
 
 def is_partial(fragment: Fragment) -> bool:
@@ -374,7 +386,8 @@ def _proxy_fence(actor: Actor, stmt: ProxyFence) -> None:
 HANDLERS: dict[type[Stmt], Callable[[Actor, Any], None]] = {
     Fill: _fill, Range: _count, Compute: _compute, Reduce: _reduction, Scan: _scan, SumParts: _sum_parts,
     Atomic: _atomic,
-    Copy: _copy, Rearrange: _rearrange, LoadShared: load_shared, StoreShared: store_shared,
+    Copy: _copy, Rearrange: _rearrange, Histogram: _histogram,
+    LoadShared: load_shared, StoreShared: store_shared,
     StoreScales: store_scales,
     LoadGlobal: load_global, StoreGlobal: store_global, Fence: _fence, Multiply: _multiply,
     Commit: _commit, TensorMultiply: tensor_multiply, CopyScales: copy_scales, LoadAccumulator: load_accumulator,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from twill.exc import UnknownProblem
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conflicts import conflicts
+from twill.tile.interpret.elements import OutsideOfTensor
 from twill.tile.interpret.sequential import run
 from twill.tile.program import TileProgram
 
@@ -48,7 +49,14 @@ def changed(tile: TileProgram, made: CheckedLaunch) -> frozenset[str]:
     """The tensors that a launch changes; where instances meet, that its first instance changes, which is the only one
     that is compared."""
     copies = {name: array.copy() for name, array in made.arrays.items()}
-    meet = conflicts(tile, made.grid, made.arrays, made.scalars).between
-    with np.errstate(all="ignore"):
-        run(tile, (1,) if meet else made.grid, copies, made.scalars)
+    try:
+        meet = conflicts(tile, made.grid, made.arrays, made.scalars).between
+        with np.errstate(all="ignore"):
+            run(tile, (1,) if meet else made.grid, copies, made.scalars)
+    except OutsideOfTensor as outside:
+        raise UnknownProblem(
+            f"`{tile.kernel}` looks numbers up, and with those that were made up it leaves a tensor: {outside}",
+            file=tile.file,
+            hint="their `tables` in [specialization.problem] of its sidecar (docs/problem-sizes.md)",
+        ) from None
     return frozenset(name for name, array in copies.items() if array.tobytes() != made.arrays[name].tobytes())

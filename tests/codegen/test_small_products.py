@@ -1,0 +1,63 @@
+"""Products whose operands have no side of 64 and have to be converted by threads: tiles of 16 x 16 and their like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.kernels import B200, H100
+from twill.codegen.emission import emit_scheduled, extract
+from twill.machine.description import Machine
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.trial.execute import checked
+
+KERNEL = """
+@triton.jit
+def k(a, b, c, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+    p, rm, rn, rk = tl.program_id(0), tl.arange(0, M), tl.arange(0, N), tl.arange(0, K)
+    x = tl.load(a + p * M * K + rm[:, None] * K + rk[None, :])
+    y = tl.load(b + p * N * K + rk[:, None] * N + rn[None, :])
+    tl.store(c + p * M * N + rm[:, None] * N + rn[None, :], tl.dot(x, y))
+"""
+
+
+@pytest.mark.parametrize(
+    ("element", "m", "n", "k", "machine"),
+    [("fp32", 16, 16, 16, H100), ("fp32", 128, 16, 32, H100), ("i8", 16, 16, 32, H100), ("fp32", 64, 16, 32, B200),
+     ("bf16", 16, 16, 16, B200), ("fp32", 32, 32, 16, B200), ("i8", 16, 32, 32, B200)],
+)  # fmt: skip
+def test_operands_of_few_rows_and_columns_are_converted(
+    kernel_file: Callable[..., str], element: str, m: int, n: int, k: int, machine: Machine
+) -> None:
+    out = "i32" if element == "i8" else "fp32"
+    sig = (f"a=*{element}:16", f"b=*{element}:16", f"c=*{out}:16")
+    kernel = extract(f"{kernel_file(KERNEL)}::k", sig=sig, const=(f"M={m}", f"N={n}", f"K={k}")).on(machine)
+    schedule = solve(kernel.graph, machine, SolveOptions(strategy="heuristic"))
+    checked(emit_scheduled(kernel, machine, schedule))
+
+
+CHAINED = """
+@triton.jit
+def k(a, b, c, n, M: tl.constexpr, K: tl.constexpr):
+    p, rm, rk = tl.program_id(0), tl.arange(0, M), tl.arange(0, K)
+    acc = tl.zeros((M, M), tl.float32)
+    for i in range(0, n, K):
+        x = tl.load(a + (p * M + rm[:, None]) * n + i + rk[None, :])
+        y = tl.load(b + (i + rk[:, None]) * M + rm[None, :])
+        acc += tl.dot(x, y)
+    acc = tl.where(rm[:, None] >= rm[None, :], acc, 0.0)
+    at = p * M * M + rm[:, None] * M + rm[None, :]
+    tl.store(c + at, tl.dot(tl.trans(acc).to(a.dtype.element_ty), acc.to(a.dtype.element_ty)))
+"""
+
+
+def test_on_the_b200_products_of_few_rows_and_columns_repeat_their_rows(kernel_file: Callable[..., str]) -> None:
+    """In a loop that sums them up, and of a computed tile that is transposed."""
+    sig = ("a=*bf16:16", "b=*bf16:16", "c=*fp32:16", "n=i32:16")
+    kernel = extract(f"{kernel_file(CHAINED)}::k", sig=sig, const=("M=16", "K=32")).on(B200)
+    shapes = {(node.mma.m, node.mma.n) for region in kernel.graph.regions for node in region.nodes if node.mma}
+    assert shapes == {(64, 16)}
+    schedule = solve(kernel.graph, B200, SolveOptions(strategy="heuristic"))
+    checked(emit_scheduled(kernel, B200, schedule))

@@ -1,0 +1,88 @@
+"""Products of fewer rows and columns than the tensor core has rows are made with their rows repeated.
+
+::
+
+    c = dot(a, b, acc)     of 16 x 32, becomes     r = the rows of a, four times;  t = dot(r, b)     of 64 x 32
+                                                   c = acc + the first 16 rows of t
+
+An instruction into tensor memory has 128 rows or 64. Products of so many columns are transposed
+(`twill.tile.rewrite.short_products`); these are left. The rows that are repeated are computed and not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from twill.tile.program import Items, Loop, Op, TileProgram, TileType
+from twill.tile.rewrite.straight_products import is_zero
+from twill.tile.rewrite.writer import OpWriter
+
+PRODUCT, RANK, MOST = "dot", 2, 128
+
+
+def repeat_rows(program: TileProgram, has_rows: Callable[[int], bool]) -> TileProgram:
+    """The program with such products; the same one if there are none. has_rows: whether the tensor core has results of
+    so many rows."""
+    writer = _Repeater(program, has_rows)
+    body = writer.block(program.body)
+    if not writer.changed:
+        return program
+    return replace(program, body=body, values=tuple(writer.write.values), original=program.original or program)
+
+
+@dataclass
+class _Repeater:
+    program: TileProgram
+    has_rows: Callable[[int], bool]
+    changed: bool = False
+
+    def __post_init__(self) -> None:
+        self.write = OpWriter(self.program)
+
+    def block(self, items: Items) -> Items:
+        """The items with such products made anew."""
+        found: list[Op | Loop] = []
+        for item in items:
+            if isinstance(item, Loop):
+                found.append(replace(item, body=self.block(item.body)))
+            else:
+                found += self.product(item)
+        return tuple(found)
+
+    def product(self, op: Op) -> list[Op]:
+        """A product, or what it becomes."""
+        kind = self.program.type_of(op.results[0]) if op.kind == PRODUCT else TileType((), "i1")
+        rows = self.rows(kind.shape[0]) if len(kind.shape) == RANK else None
+        if rows is None:
+            return [op]
+        self.changed, self.write.made = True, []
+        columns = kind.shape[1]
+        operands = (self.repeated(op, rows), op.operands[1])
+        wide = TileType((rows, columns), kind.element)
+        total = self.write.op(PRODUCT, operands, wide, op.line, op.name, **dict(op.attributes))
+        added = [value for value in op.operands[2:3] if not is_zero(self.write, value)]
+        said: dict[str, int | tuple[int, ...]] = {"first": 0, "extents": kind.shape, "steps": (columns, 1)}
+        if not added:
+            last = Op(op.id, "rearrange", (total,), op.results, tuple(said.items()), op.line, op.name)
+            return [*self.write.made, last]
+        part = self.write.op("rearrange", (total,), kind, op.line, op.name, **said)
+        return [*self.write.made, Op(op.id, "add", (added[0], part), op.results, (), op.line, op.name)]
+
+    def rows(self, rows: int) -> int | None:
+        """So many that the tensor core has; None if it has these, or no multiple of them."""
+        more = (count for count in range(rows, MOST + 1, rows) if self.has_rows(count))
+        found = next(more, rows)
+        return None if found == rows else found
+
+    def repeated(self, op: Op, rows: int) -> int:
+        """The left operand with its rows repeated; of a transposed tile, the columns of that."""
+        value = op.operands[0]
+        kind = self.program.type_of(value)
+        count, depth = kind.shape
+        maker = self.write.makers.get(value)
+        steps: tuple[int, ...] = (0, depth, 1)
+        if maker is not None and maker.kind == "transpose" and maker.attribute("order") == (1, 0):
+            value, steps = maker.operands[0], (0, 1, count)
+        said: dict[str, int | tuple[int, ...]] = {"first": 0, "extents": (rows // count, count, depth), "steps": steps}
+        return self.write.op("rearrange", (value,), TileType((rows, depth), kind.element), op.line, "", **said)
