@@ -2,6 +2,7 @@
 
     python -m tests.gpu.examples build build/examples
     python -m benchmarks.predicted build/examples [--only NAME] [--repeats N] [--out FILE]
+    python -m benchmarks.predicted build/examples --simulate RECORD.json   # without a GPU: predicted_simulated.py
 
 Every kernel is launched with a short and a long loop, alone (the programs of one SM) and with every SM at work; the
 difference in cycles over the difference in iterations is what an iteration takes, and whatever happens once cancels.
@@ -287,15 +288,22 @@ def line(texts: Any) -> str:
 
 def main() -> int:
     """See the module."""
-    import torch
-
     parser = argparse.ArgumentParser(prog="python -m benchmarks.predicted", description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="kernels whose name contains this")
     parser.add_argument("--repeats", type=int, default=REPEATS)
     now = datetime.now(UTC)
-    parser.add_argument("--out", type=Path, default=ROOT / f"benchmarks/results/predicted-{now:%Y-%m-%d}.json")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--simulate", type=Path, metavar="RECORD", help="simulate, beside what was measured before")
     given = parser.parse_args()
+    if given.simulate:
+        from benchmarks.predicted_simulated import simulate
+
+        simulate(given.folder, given.only, given.simulate, given.out)
+        return 0
+    import torch
+
+    out = given.out or ROOT / f"benchmarks/results/predicted-{now:%Y-%m-%d}.json"
     found = []
     for one in rows(given.folder, given.only, given.repeats):
         found.append(asdict(one))
@@ -304,8 +312,8 @@ def main() -> int:
             "date": f"{now:%Y-%m-%d %H:%M} UTC", "device": torch.cuda.get_device_name(), "repeats": given.repeats,
             "rows": found,
         }  # fmt: skip
-        given.out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-        given.out.with_suffix(".md").write_text(markdown(document), encoding="utf-8")
+        out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        out.with_suffix(".md").write_text(markdown(document), encoding="utf-8")
     return 0
 
 

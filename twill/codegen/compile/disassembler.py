@@ -19,15 +19,19 @@ def find_disassembler() -> Path | None:
     return next((path for path in _candidates() if path.is_file()), None)
 
 
-def disassemble(cubin: bytes) -> str | None:
-    """SASS of a cubin with the places of inlined code; None without a disassembler or if it cannot read the cubin."""
+def disassemble(cubin: bytes, encoded: bool = False) -> str | None:
+    """SASS of a cubin with the places of inlined code; None without a disassembler or if it cannot read the cubin.
+
+    encoded: with the bits of each instruction instead of places."""
     tool = find_disassembler()
     if tool is None:
         return None
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.cubin"
         path.write_bytes(cubin)
-        done = subprocess.run([str(tool), "-c", "-gi", str(path)], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [str(tool), "-c", "-hex" if encoded else "-gi", str(path)], capture_output=True, text=True, check=False
+        )
     return done.stdout if done.returncode == 0 else None
 
 

@@ -1,0 +1,1 @@
+"""Tests of twill.codegen.targets.hopper.timing."""
