@@ -144,8 +144,15 @@ def test_a_text_is_the_same_whatever_the_lines_of_the_headers() -> None:
 
 
 def test_two_cores_compile_and_verify_at_once() -> None:
-    assert blackwell_times.way({"all": 10.0, "NVRTC": 2.0, "abstract machine": 4.0}) == 4.0 + 3.0
-    assert blackwell_times.way({"all": 10.0, "NVRTC": 3.0, "abstract machine": 1.0}) == 6.0 + 3.0
+    nothing = {"loading": 0.0, "program order": 0.0, "solving": 0.0, "all": 10.0}
+    assert blackwell_times.way({**nothing, "NVRTC": 2.0, "abstract machine": 4.0}) == 4.0 + 3.0
+    assert blackwell_times.way({**nothing, "NVRTC": 3.0, "abstract machine": 1.0}) == 6.0 + 3.0
+
+
+@pytest.mark.parametrize(("solving", "behind"), [(2.0, 2.0), (0.5, 1.0)])
+def test_a_solve_is_beside_the_loading_of_what_follows_it(solving: float, behind: float) -> None:
+    phases = {"NVRTC": 0.0, "abstract machine": 0.0, "loading": 0.75, "program order": 0.25, "solving": solving}
+    assert blackwell_times.way({**phases, "all": 4.0 + solving + 1.0}) == 4.0 + behind
 
 
 LINES = [
