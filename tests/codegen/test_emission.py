@@ -8,16 +8,17 @@ from itertools import count
 from threading import Event
 from time import sleep
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.golden_schedules import Example, kernel, lowered, machine, schedule
 from twill import exc
 from twill.codegen import emit
-from twill.codegen.compile.facts import KernelFacts
+from twill.codegen.compile.facts import KernelFacts, Remark
 from twill.codegen.emission import emit_scheduled, emit_solved, extract, with_spills
 from twill.codegen.lower.candidates import Attempt, LoweringCandidate
+from twill.codegen.print.cuda import compiled
 from twill.codegen.room import PatientSolver, missing, roomier, slack, solve_with_room
 from twill.graph.dependence import DependenceGraph
 from twill.graph.extract import extract as graph_of
@@ -118,26 +119,68 @@ def test_the_last_refusal_is_the_answer(play: Callable[..., Builds]) -> None:
         emit_solved(kernel(GEMM), machine(), lambda graph, on: schedule(GEMM))
 
 
-@pytest.mark.parametrize(("spilled", "least"), [((400, 36, 2048), 36), ((2048, 4096, 8192), None)])
-def test_where_nothing_else_is_left_what_spills_least_is_taken_with_a_note(
-    spilled: tuple[int, ...], least: int | None, play: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which nobody asks for who has something else to try; and not if it spills without end."""
-    refusals = [refusal("spill", f"{n} bytes", n) for n in spilled]
-    builds = play(refusals[0], refusal("serialized"), *refusals[1:])
-    made = SimpleNamespace(facts=facts(36), program=SimpleNamespace(program=SimpleNamespace(kernel="gemm")))
+WAITS = (Remark("C7512", compiled.SERIALIZED),)
+
+
+@pytest.mark.parametrize(
+    ("causes", "taken", "said"),
+    [
+        ([("spill", 400), ("budget", 0), ("spill", 36), ("spill", 2048)], 2, "gemm spills: 36 bytes a thread"),
+        ([("spill", 2048), ("serialized", 0), ("wait", 64), ("serialized", 4096)], 1, "waits behind its products"),
+        ([("spill", 2048), ("budget", 0), ("serialized", 4096), ("spill", 8192)], None, ""),
+    ],
+)
+def test_where_nothing_else_is_left_what_is_least_slow_is_taken_with_a_note(
+    causes: list[tuple[str, int]], taken: int | None, said: str, play: Callable[..., Builds],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """What spills least, else what the compiler makes wait for its products. Nobody asks for it who has something else
+    to try; and it is not taken if it spills without end."""
+    builds = play(*(refusal(cause, f"{n} bytes", n) for cause, n in causes))
+    slow = facts(36) if "spills" in said else replace(facts(), remarks=WAITS)
+    made = SimpleNamespace(facts=slow, program=SimpleNamespace(program=SimpleNamespace(kernel="gemm")))
     monkeypatch.setattr(f"{__name__}.EMITTED", made)
     solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
     notes: list[str] = []
-    if least is None:
+    if taken is None:
         with pytest.raises(exc.BuildRejected, match="bytes"):
             with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved), notes.append)
         assert not notes
         return
-    taken: Any = with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved), notes.append)
-    assert taken is made
-    program = builds.asked[spilled.index(least) + 1][0]
-    assert builds.asked[-1] == (program, emit.SPILLED) and "gemm spills" in notes[0]
+    assert with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved), notes.append) is cast(Any, made)
+    assert builds.asked[-1] == (builds.asked[taken][0], emit.SPILLED) and said in notes[0]
+
+
+def test_what_another_candidate_has_not_is_no_reason_against_a_build_that_is_left(
+    play: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builds = play(refusal("serialized", "waits"), exc.UnsupportedInKernel("no accumulator"))
+    made = SimpleNamespace(
+        facts=replace(facts(), remarks=WAITS), program=SimpleNamespace(program=SimpleNamespace(kernel="gemm"))
+    )
+    monkeypatch.setattr(f"{__name__}.EMITTED", made)
+    solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
+    assert with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved)) is cast(Any, made)
+    assert builds.asked[-1] == (builds.asked[0][0], emit.SPILLED)
+    play(exc.UnsupportedInKernel("no accumulator"))
+    with pytest.raises(exc.UnsupportedInKernel):
+        with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved))
+
+
+def test_tiles_that_are_too_many_for_any_budget_are_built_where_nothing_else_is_left(
+    play: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows what they spill before; if it is too much, the refusal is the answer."""
+    crowded = [exc.BuildRejected("spill", f"tiles {i}", None) for i in range(9)]
+    builds = play(*crowded[:4])
+    made = SimpleNamespace(facts=facts(36), program=SimpleNamespace(program=SimpleNamespace(kernel="gemm")))
+    monkeypatch.setattr(f"{__name__}.EMITTED", made)
+    solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
+    assert with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved)) is cast(Any, made)
+    assert builds.asked[-1] == (builds.asked[0][0], emit.SPILLED)
+    play(*crowded)
+    with pytest.raises(exc.BuildRejected, match="tiles 3"):
+        with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved))
 
 
 def test_after_its_time_no_other_schedule_is_looked_for_and_the_last_refusal_is_the_answer(

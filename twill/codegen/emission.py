@@ -72,6 +72,10 @@ def emit_solved(
             return _emit_solved(written, *asked)
         except exc.BudgetExhausted as ended:
             raise refused from ended
+        except (exc.Infeasible, exc.UnsupportedInKernel) as unlike:
+            if least_spilling(*([refused] if isinstance(refused, exc.CandidateRefused) else [])) is None:
+                raise
+            raise refused from unlike  # which a build is left of
         except exc.CandidateRefused as again:
             if isinstance(refused, exc.CandidateRefused):
                 again.spilling = least_spilling(again, refused)
@@ -79,15 +83,19 @@ def emit_solved(
 
 
 def with_spills(make: Callable[[], Emission], note: OnStep = lambda text: None, processes: int = 1) -> Emission:
-    """What `make` makes; where all that it tries is refused, what spills least of it, if that is little
-    (`twill.codegen.emit.emit_spilling`), with a note. For whoever has nothing else to ask for. Errors: those of
+    """What `make` makes; where all that it tries is refused, what spills or waits for products least of it, if that is
+    little (`twill.codegen.emit.emit_spilling`), with a note. For whoever has nothing else to ask for. Errors: those of
     `make`."""
     try:
         return make()
     except exc.CandidateRefused as refused:
         made = emit_spilling(refused, processes)
     name, spilled = made.program.program.kernel, made.facts.spill_stores
-    note(f"{name} spills, as all that was tried does: {spilled} bytes a thread; smaller tiles may be faster")
+    if any(remark.serialized or remark.injected_wait for remark in made.facts.remarks):
+        what = "is compiled with waits behind its products"
+    else:
+        what = f"spills: {spilled} bytes a thread"
+    note(f"{name} {what}, as all that was tried; smaller tiles may be faster")
     return made
 
 

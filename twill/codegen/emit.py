@@ -47,12 +47,14 @@ from twill.manifest.document import CUBIN, MANIFEST, Manifest
 from twill.ptx.parse import parse
 from twill.schedule.document import Schedule
 
+WAITS = ("serialized", "wait")  # causes of a refusal: waits for products that the text has not
 SPILLED = 1024  # bytes that a thread of a kernel may store of spilled registers, where nothing else is left
 
 
 @dataclass(frozen=True)
 class Spilling:
-    """A kernel whose build was refused for what it spills, and for nothing else."""
+    """A kernel whose build is right, and was refused for what takes time alone: what it spills, or that the compiler
+    waits after every product."""
 
     program: WarpProgram
     specialization: Specialization
@@ -130,7 +132,7 @@ def emit(
         try:
             return _emitted(made, specialization, scheduled, machine, on_step, over, processes)
         except exc.BuildRejected as rejected:
-            if 0 < rejected.spilled <= SPILLED and rejected.cause == "spill":
+            if is_slow(rejected):
                 spilling.append(Spilling(made, specialization, scheduled, machine, rejected))
             raise
 
@@ -148,25 +150,47 @@ def emit(
 
     try:
         return search(candidates(wired.program, schedule, machine), attempt, notify, again, over)
-    except exc.CandidateRefused as last:
-        last.spilling = min(spilling, key=lambda one: one.refused.spilled, default=None)
-        raise
+    except (exc.CandidateRefused, exc.UnsupportedInKernel) as last:
+        left = min(spilling, key=slowness, default=None)
+        if isinstance(last, exc.CandidateRefused):
+            last.spilling = left
+            raise
+        if left is None:
+            raise
+        left.refused.spilling = left  # what another candidate has not is no reason against this one
+        raise left.refused from last
+
+
+def is_slow(rejected: exc.BuildRejected) -> bool:
+    """Whether a build was refused for what takes time alone, and not all of it; or none was made, for its tiles are
+    too many."""
+    spills = rejected.cause == "spill" and (rejected.facts is None or 0 < rejected.spilled <= SPILLED)
+    return spills or (rejected.cause in WAITS and rejected.spilled <= SPILLED)
+
+
+def slowness(one: Spilling) -> tuple[bool, bool, int]:
+    """Which of such builds is taken, the least of it: one that only spills before one whose products wait, and that
+    before what nobody has built."""
+    return one.refused.facts is None, one.refused.cause in WAITS, one.refused.spilled
 
 
 def least_spilling(*refused: exc.CandidateRefused) -> Spilling | None:
-    """What spills least of all that was refused; None if nothing was refused for spills alone."""
+    """What spills or waits least of all that was refused; None if nothing was refused for that alone."""
     found = (one.spilling for one in refused if isinstance(one.spilling, Spilling))
-    return min(found, key=lambda one: one.refused.spilled, default=None)
+    return min(found, key=slowness, default=None)
 
 
 def emit_spilling(refused: exc.CandidateRefused, processes: int = 1) -> Emission:
-    """The kernel that spills least of those that were refused, for when nothing else is left to try. Errors: the
-    refusal itself, if none was refused for spills alone; those of `emit`."""
+    """The kernel that spills or waits least of those that were refused, for when nothing else is left to try. Errors:
+    the refusal itself, if none was refused for that alone; those of `emit`."""
     found = least_spilling(refused)
     if found is None:
         raise refused
     asked = (found.program, found.specialization, found.schedule, found.machine)
-    return _emitted(*asked, lambda step: None, never, processes, SPILLED)
+    try:
+        return _emitted(*asked, lambda step: None, never, processes, SPILLED)
+    except exc.BuildRejected as rejected:  # one that was not built before
+        raise refused from rejected
 
 
 def _emitted(
@@ -181,9 +205,10 @@ def _emitted(
 ) -> Emission:
     """A warp program, compiled and checked, and its PTX with it. The compiler works beside the abstract machine, and
     ends it where it refuses the build: builds are refused far more often than programs are wrong. spills: bytes that
-    a thread may store, whatever time they take."""
+    a thread may store, whatever time they take; products may wait then, too."""
     program = warp_program.program
-    refuse_crowded(warp_program)
+    if not spills:
+        refuse_crowded(warp_program)
     on_step("printing, compiling, and running on the abstract machine")
     with ThreadPoolExecutor(1, "compiler") as compiler:
         building = compiler.submit(build_and_read, warp_program, specialization, schedule, machine, spills)

@@ -7,6 +7,7 @@ import pytest
 from twill import exc
 from twill.codegen.compile.facts import FEW, KernelFacts, Remark, read_facts, refuse
 from twill.codegen.compile.listing import ListedInstruction, Listing
+from twill.codegen.print.cuda.compiled import IGNORED_BUDGET
 from twill.codegen.print.kernel_lines import KernelLines, SourceLine
 
 LOG = """ptxas info    : (C7512) Potential Performance Loss: wgmma.mma_async instructions are serialized due to \
@@ -90,12 +91,16 @@ def test_a_few_registers_that_are_spilled_once_an_instance_are_no_reason_to_refu
             refuse((spilled,), KernelLines("kernel.py", {}), persistent)
 
 
-def test_spills_up_to_what_is_asked_for_are_taken_and_nothing_else_with_them() -> None:
-    refuse((facts(spill_stores=16, spill_loads=64),), KernelLines("kernel.py", {}), spills=16)
+def test_spills_up_to_what_is_asked_for_are_taken_and_waits_with_them() -> None:
     serialized = Remark("C7510", "Potential Performance Loss: wgmma.mma_async instructions are serialized", None)
-    for wrong in (facts(spill_stores=20), facts(spill_stores=16, remarks=(serialized,))):
+    for slow in (facts(spill_stores=16, spill_loads=64), facts(remarks=(serialized,))):
+        refuse((slow,), KernelLines("kernel.py", {}), spills=16)
+    ignored = Remark("C7508", f"Potential Performance Loss: {IGNORED_BUDGET}", None)
+    for wrong in (facts(spill_stores=20), facts(spill_stores=16, remarks=(ignored,))):
         with pytest.raises(exc.BuildRejected):
             refuse((wrong,), KernelLines("kernel.py", {}), spills=16)
+    with pytest.raises(exc.BuildRejected, match="serialized"):
+        refuse((facts(remarks=(serialized,)),), KernelLines("kernel.py", {}))
 
 
 def test_spills_are_nested_where_they_lie_in_a_loop_within_a_loop() -> None:

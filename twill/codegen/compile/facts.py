@@ -177,16 +177,16 @@ def _ptx_place(listing: Listing | None, line: int) -> SourceLine | None:
 def refuse(facts: tuple[KernelFacts, ...], lines: KernelLines, persistent: bool = False, spills: int = 0) -> None:
     """Raise BuildRejected for the first function that spills so that it takes time, waits more than its text says or
     lost its budget. persistent: as for `KernelFacts.spills`. spills: bytes that a thread may store, whatever time they
-    take."""
+    take; where there are some, products may wait, too."""
     for fact in facts:
         for remark in fact.remarks:
             if remark.ignored_budget:
                 hint = "a bound on threads with one CTA per SM, and one branch per role, let ptxas honour it"
                 raise _rejected("budget", f"{remark.text} ({remark.code})", fact, fact.first_budget, lines, hint)
-            if remark.injected_wait:
+            if remark.injected_wait and not spills:
                 hint = "a wait before the first use of the multiply's registers"
                 raise _rejected("wait", f"{remark.text} ({remark.code})", fact, remark.place, lines, hint)
-            if remark.serialized:
+            if remark.serialized and not spills:
                 place = remark.place or fact.first_mma
                 hint = "a smaller tile, a larger register budget, or no change to operands while a multiply runs"
                 raise _rejected("serialized", f"{remark.text} ({remark.code})", fact, place, lines, hint)
