@@ -318,6 +318,25 @@ def _mask(instruction: PtxInstruction, type: str) -> Form:
     return "u32", ("u32", "u32"), function
 
 
+def _nth_set(instruction: PtxInstruction, type: str) -> Form:
+    """The place of the nth bit that is set, from a base on upwards or, of negative n, downwards; of n = 0 the base's
+    own. All ones if there is none."""
+
+    def function(mask: Array, base: Array, offset: Array) -> Array:
+        mask, base, offset = np.broadcast_arrays(mask, base, offset)
+        start, nth = base.astype(np.int64), np.abs(offset.astype(np.int64))
+        left, found = np.where(nth == 0, 1, nth), np.full(mask.shape, -1)
+        for far in range(32):
+            at = start + np.where(offset < 0, -far, far)
+            bits = mask >> np.clip(at, 0, 31).astype(np.uint32) & np.uint32(1)
+            there = (at >= 0) & (at < 32) & (bits == 1) & ((nth > 0) | (far == 0))
+            left = left - there
+            found = np.where(there & (left == 0) & (found < 0), at, found)
+        return found.astype(np.int32).view(np.uint32)
+
+    return "u32", ("u32", "u32", "s32"), function
+
+
 def _dot(instruction: PtxInstruction, type: str) -> Form:
     kinds = types_of(instruction)
     left, right = (np.int8 if kind[0] == "s" else np.uint8 for kind in kinds)
@@ -363,6 +382,7 @@ _TABLE: dict[str, Callable[[PtxInstruction, str], Form]] = {
     "popc": _count_bits,
     "clz": _leading,
     "bfind": _find,
+    "fns": _nth_set,
     "brev": _reverse,
     "bfe": _extract,
     "bfi": _insert,

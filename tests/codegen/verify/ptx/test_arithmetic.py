@@ -68,6 +68,28 @@ def test_integers_wrap_shift_and_divide_as_ptx_says(instruction: str) -> None:
     assert each(instruction, A, B, out=np.uint32).tolist() == wanted
 
 
+def nth_set(mask: int, base: int, offset: int) -> int:
+    """PTX ISA, "fns", as it is written there."""
+    place, left = base, abs(offset) - 1
+    if offset == 0:
+        return base if base < 32 and mask >> base & 1 else WORD - 1
+    while 0 <= place < 32:
+        if mask >> place & 1:
+            if left == 0:
+                return place
+            left -= 1
+        place += 1 if offset > 0 else -1
+    return WORD - 1
+
+
+@pytest.mark.parametrize("offset", [-3, -1, 0, 1, 2, 5])
+@pytest.mark.parametrize("base", [0, 7, 31])
+def test_the_nth_bit_that_is_set_is_found(base: int, offset: int) -> None:
+    masks = np.array([0, 1, 0x80000000, 0xF0F0F0F0, 0xFFFFFFFF, 0x12345678, 0x81], np.uint32)
+    found = each(f"fns.b32 {{d}}, {{0}}, {base}, {offset}", masks, out=np.uint32)
+    assert found.tolist() == [nth_set(int(mask), base, offset) for mask in masks]
+
+
 def test_products_of_64_bits() -> None:
     numbers = np.array([0, 1, 0xFFFFFFFFFFFFFFFF, 1 << 63, 0x123456789ABCDEF0, (1 << 63) - 1], np.uint64)
     both = np.array([(a, b) for a in numbers for b in numbers], np.uint64)
