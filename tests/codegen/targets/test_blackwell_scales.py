@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from tests import blackwell
-from tests.blackwell import MXFP4, MXFP8, NVFP4, NVFP4_WIDE, SCALED
+from tests.blackwell import MXFP4, MXFP8, NVFP4, NVFP4_WIDE, PLAIN, SCALED
 from tests.codegen.targets.test_blackwell import Faulty, changed, instead, other, without
 from tests.conftest import ROOT
 from tests.golden_schedules import Example, kernel
@@ -276,9 +276,9 @@ def test_256_rows_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert re.search(r"gemm_mxfp8\.py:\d+: `acc` has 256 rows", found) and "A of 128 rows" in found
 
 
-def test_modules_of_gluon_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = ["emit", str(ROOT / MXFP8.file), "--machine", "b200", "--no-store", "--execute", "--as", "gluon"]
-    assert main(asked) == 2
+def test_modules_of_gluon_of_scales_that_threads_put_in_order_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    spec = ["--spec", PLAIN.spec, "--machine", "b200", "--no-store", "--execute", "--as", "gluon"]
+    assert main(["emit", str(ROOT / PLAIN.file), *spec]) == 2
     assert "no printer for Gluon" in capsys.readouterr().err
 
 

@@ -16,6 +16,7 @@ from twill import exc
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.warp.expression import Expr, Number, add
 from twill.codegen.warp.program import Buffer, CopyScales, TensorMapSpec, TensorMultiply, TmaLoad, WarpProgram
+from twill.tile.interpret.block_scales import CHUNK_ROWS, CHUNK_SCALES
 from twill.tile.program import Op, TileProgram
 
 COPY, MMA = "tcgen05_copy", "tcgen05_mma_scaled"
@@ -26,7 +27,7 @@ FORMATS = {"f8e4m3": "e4m3", "f8e5m2": "e5m2", "i8": "e2m1"}
 """Elements of operands -> what they are called; bytes have two of e2m1."""
 KINDS = {("e2m1", "i8"): "mxf4", ("e2m1", "f8e4m3"): "mxf4nvf4"}
 """Format and element of scales -> the kind of the instruction (PTX ISA, tcgen05.mma); of others: mxf8f6f4."""
-CHUNK_ROWS, CHUNK_BLOCKS, CHUNK = 128, 4, (2, 256)
+CHUNK = (2, 256)  # the last two axes of a tensor of scales, one chunk together
 
 
 def refuse_scales(op: Op, program: TileProgram) -> None:
@@ -70,7 +71,7 @@ def tile_shape(program: WarpProgram, buffer: Buffer) -> tuple[int, ...]:
     if chunks is None:
         return buffer.shape
     if buffer.tensor:
-        return chunks[0] * CHUNK_ROWS, chunks[1] * CHUNK_BLOCKS
+        return chunks[0] * CHUNK_ROWS, chunks[1] * CHUNK_SCALES
     return 1, *chunks, *CHUNK
 
 

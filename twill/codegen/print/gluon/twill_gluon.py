@@ -203,9 +203,10 @@ class TensorScales:
 @gluon.jit
 def tensor_scales(element: gl.constexpr, shape: gl.constexpr):
     """Tensor memory for them. shape: slots, rows, blocks. 128 rows and 4 blocks are 4 columns."""
-    COLUMNS: gl.constexpr = shape[1] // 128 * shape[2]
-    layout: gl.constexpr = TensorMemoryLayout(block=(128, COLUMNS), col_stride=1)
-    return TensorScales(allocate_tensor_memory(gl.int32, [shape[0], 128, COLUMNS], layout), element, shape[1:])
+    LANES: gl.constexpr = 4 * 32
+    COLUMNS: gl.constexpr = shape[1] // LANES * shape[2]
+    layout: gl.constexpr = TensorMemoryLayout(block=(LANES, COLUMNS), col_stride=1)
+    return TensorScales(allocate_tensor_memory(gl.int32, [shape[0], LANES, COLUMNS], layout), element, shape[1:])
 
 
 @gluon.jit
@@ -215,7 +216,7 @@ def in_rows(tile):
     ROWS: gl.constexpr = tile.shape[1]
     BLOCKS: gl.constexpr = tile.shape[2]
     tile = tile.reshape((ROWS, BLOCKS, 32, 4, 4)).permute((0, 3, 2, 1, 4))
-    return tile.reshape((ROWS * 128, BLOCKS * 4))
+    return tile.reshape((ROWS * 4 * 32, BLOCKS * 4))
 
 
 # ---------------------------------------------------------------- a dynamic order of instances
