@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from twill import exc
 from twill.codegen.print.gluon import blackwell, hopper
+from twill.codegen.print.gluon.branches import print_branch
 from twill.codegen.print.gluon.columns import print_columns
 from twill.codegen.print.gluon.constants import HELPER, INDICES
 from twill.codegen.print.gluon.elementwise import PRINTERS as ELEMENTWISE
@@ -17,7 +17,7 @@ from twill.codegen.print.gluon.fetched import print_fetch, print_publish_instanc
 from twill.codegen.print.gluon.fold import FOLDED, FoldedBlock, folds
 from twill.codegen.print.gluon.layouts import Layout, OperandA, Products, SlicedLayout
 from twill.codegen.print.gluon.lets import print_let
-from twill.codegen.print.gluon.loops import left_in_flight, print_loop
+from twill.codegen.print.gluon.loops import print_loop
 from twill.codegen.print.gluon.memory import print_load_global, print_store_global, print_tma_load, print_tma_store
 from twill.codegen.print.gluon.operands import print_views
 from twill.codegen.print.gluon.repeats import RepeatedParts, repeated
@@ -36,8 +36,7 @@ from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.role_names import base_of, free
 from twill.codegen.print.gluon.scalars import ATOM, BITS, SUM, TYPES, Text, number
 from twill.codegen.print.gluon.scales import print_copy_scales
-from twill.codegen.print.gluon.states import joined_sides
-from twill.codegen.warp.expression import Number, PerGroup
+from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import shape_of
 from twill.codegen.warp.program import (
     Acquire,
@@ -82,7 +81,6 @@ from twill.codegen.warp.program import (
     WaitGroups,
 )
 
-_OTHER = "other row blocks (`--blocks`), or the CUDA form (`--as cuda`)"
 NAMELESS = "result"  # a tensor for which the kernel has no name
 
 
@@ -342,50 +340,8 @@ def print_bulk_wait(stmt: BulkWait, role: Role) -> None:
 
 # ---------------------------------------------------------------- control
 def print_if(stmt: If, role: Role) -> None:
-    """A branch that all threads of the partition take."""
-    among = role.among
-    if isinstance(stmt.condition, PerGroup):
-        role.among = tuple(place for place in among if stmt.condition.values[place])
-    condition = role.scalar(stmt.condition)
-    if condition.text in ("True", "False"):
-        role.among = among
-        if decided := stmt.body if condition.text == "True" else stmt.otherwise:
-            print_block(decided, role)
-        return
-    if not stmt.body:
-        role.among = among
-        with role.out.block(f"if not {condition.within(ATOM)}", stmt.line):
-            print_block(stmt.otherwise, role)
-        return
-    if (joined := joined_sides(stmt, partial(_waits_alike, role))) is not None:
-        name = role.free_local(joined.second)
-        role.locals[joined.second] = Text(name)
-        role.out.assign(name, condition.text, stmt.line)
-        print_block(joined.block, role)
-        role.among = among
-        return
-    if begun := left_in_flight(stmt.body) - role.tokens:
-        names = ", ".join(role.name(one) for one in sorted(begun))
-        what = f"products of `{names}` are begun under a condition and unfinished behind it"
-        raise exc.NotInGluon(what, line=stmt.line, hint=_OTHER)
-    before = set(role.tokens), set(role.flying)
-    with role.out.block(f"if {condition.text}", stmt.line):
-        print_block(stmt.body, role)
-    role.among = among
-    if stmt.otherwise:
-        unfinished, flying = role.tokens, role.flying
-        role.tokens, role.flying = before
-        with role.out.block("else"):
-            print_block(stmt.otherwise, role)
-        if role.tokens != unfinished:
-            names = ", ".join(role.name(one) for one in sorted(role.tokens ^ unfinished))
-            raise exc.NotInGluon(f"products of `{names}` are waited for under a condition", line=stmt.line, hint=_OTHER)
-        role.flying |= flying
-
-
-def _waits_alike(role: Role, one: Stmt, other: Stmt) -> bool:
-    """Whether two statements that look the same leave as many products unfinished."""
-    return role.products.waits.get(id(one)) == role.products.waits.get(id(other))
+    """A branch; `twill.codegen.print.gluon.branches`."""
+    print_branch(stmt, role, print_block)
 
 
 def nothing(stmt: Stmt, role: Role) -> None:
