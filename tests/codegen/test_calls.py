@@ -8,6 +8,7 @@ import pytest
 
 from tests.generated.kernels import held
 from tests.kernels import H100
+from twill import exc
 from twill.codegen.emission import emit_scheduled, extract
 from twill.codegen.verify.abstract.inputs import launch
 from twill.kernel.problem import Case
@@ -82,3 +83,23 @@ def test_machine_code_computes_what_the_tile_program_does(kernel_file: Callable[
     made = emit_scheduled(kernel, H100, solve(kernel.graph, H100, SolveOptions(strategy="heuristic")))
     for case in CASES:
         assert not verified(made.build.ptx, made.manifest, made.program, launch(kernel.program, case)).said()
+
+
+BRANCHES = """
+@triton.jit
+def larger(a, b):
+    if tl.abs(a) >= tl.abs(b):
+        return a
+    return b
+
+
+@triton.jit
+def k(x, y, n, B: tl.constexpr):
+    tl.store(y, tl.reduce(tl.load(x + tl.arange(0, B)), 0, larger))
+"""
+
+
+def test_fail_a_reduction_by_a_function_that_returns_in_two_places(kernel_file: Callable[..., str]) -> None:
+    """It is done on whole tiles, of which each element would have to return where it does."""
+    with pytest.raises(exc.UnsupportedOperation, match=r":\d+: unsupported reduction: its function has control flow"):
+        extract(f"{kernel_file(BRANCHES)}::k", sig=SIGNATURE, const=["B=64"])

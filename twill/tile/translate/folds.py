@@ -27,10 +27,11 @@ _OUTSIDE = count(-1, -1)  # numbers of raw values that stand for one from outsid
 
 def fold(op: RawOp, emitter: ProgramBuilder, translate: Translate) -> tuple[Made, ...] | None:
     """`tt.reduce` and `tt.scan` of any tiles by any function; None if an extent is no power of two or the function has
-    control flow."""
+    control flow, or is none that Triton inlines."""
     shape, axis = emitter.type_of(op.operands[0]).shape, int(op.attributes["axis"])
     block = op.regions[0][0]
-    if shape[axis] & (shape[axis] - 1) or any(inner.regions for inner in block.operations):
+    calls = any(inner.regions or inner.name == "tt.call" for inner in block.operations)
+    if shape[axis] & (shape[axis] - 1) or calls:
         return None
     function = _Function(op, block, emitter, translate)
     tiles = tuple(map(emitter.value, op.operands))
