@@ -95,7 +95,7 @@ def close(found: Sequence[Mapping[str, Any]], column: str) -> int:
 
 def error(found: Sequence[Mapping[str, Any]], column: str) -> float:
     """The mean of what a column is off, as a part of what was measured."""
-    return statistics.mean(abs(one[column] / one["measured"] - 1) for one in found)
+    return float(statistics.mean(abs(one[column] / one["measured"] - 1) for one in found))
 
 
 def simulate(folder: Path, only: str, record: Path, out: Path | None) -> None:
