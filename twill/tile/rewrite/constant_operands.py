@@ -24,6 +24,12 @@ def compute_constants(program: TileProgram) -> TileProgram:
     return replace(program, body=body, values=tuple(writer.write.values)) if writer.changed else program
 
 
+def is_lowest(op: Op, element: str) -> bool:
+    """Whether an operation makes the lowest of all integers of its type, which has no negative."""
+    number = dict(op.attributes).get("value")
+    return isinstance(number, int) and element[0] in "iu" and number == -(1 << int(element[1:]) - 1)
+
+
 @dataclass
 class _Constants:
     program: TileProgram
@@ -53,9 +59,10 @@ class _Constants:
         maker = self.write.makers.get(value)
         while maker is not None and maker.kind in VIEWS and len(maker.operands) == 1:
             maker = self.write.makers.get(maker.operands[0])
-        if maker is None or maker.kind not in ("constant", "splat"):
+        kind = self.program.type_of(value)
+        if maker is None or maker.kind not in ("constant", "splat") or is_lowest(maker, kind.element):
             return value
-        kind, name = self.program.type_of(value), maker.name
+        name = maker.name
         if maker.kind == "splat":
             turned = self.write.op("neg", (value,), kind, op.line, name)
         else:
