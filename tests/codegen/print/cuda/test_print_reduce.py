@@ -74,8 +74,9 @@ def test_rows_are_reduced_by_two_chains_and_four_lanes() -> None:
 
 
 def test_padding_is_neutral() -> None:
-    text = print_cuda(reductions("f32", "min")).text
-    assert re.search(r"< 1000 \? x_\d+\[i \* 4 \+ 3\] : infinity\(\)\)", text)
+    for said, neutral in (((("propagate_nan", 1),), "infinity"), ((), "not_a_number")):
+        text = print_cuda(reductions("f32", "min", said=said)).text
+        assert re.search(rf"< 1000 \? x_\d+\[i \* 4 \+ 3\] : {neutral}\(\)\)", text)
 
 
 def test_warps_meet_in_scratch_memory_of_the_right_size() -> None:

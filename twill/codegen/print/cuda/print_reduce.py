@@ -244,8 +244,8 @@ def combined(stmt: Reduce | Scan, element: str, left: str, right: str) -> str:
 
 
 def neutral(stmt: Reduce | Scan, element: str) -> str:
-    """The element that changes nothing. A NaN counts as no number where maxima do not propagate it: among NaN alone
-    another one leaves the result NaN."""
+    """The element that changes nothing. Maxima and minima that do not propagate NaN leave it out, so NaN is neutral to
+    them; an infinity is not, since of NaN alone they are NaN."""
     if is_float(element) and stmt.combine in ("max", "min") and not dict(stmt.attributes).get("propagate_nan"):
         return literal(math.nan, element)
     if is_float(element):
