@@ -21,9 +21,10 @@ from typing import Any
 from benchmarks.predicted import LOOPS, Grid, Loop, line, predicted
 from twill.codegen.compile.disassembler import disassemble
 from twill.codegen.targets.hopper.timing.launch import SimulatedLaunch, TimedKernel
+from twill.machine.file import load_machine
 from twill.manifest.document import CUBIN, MANIFEST, read_manifest
 
-SMS = 132
+MACHINE = "h200"  # on which was measured
 CLOSE = 0.1  # of the measured cycles
 
 
@@ -49,8 +50,11 @@ def simulated(folder: Path, loop: Loop) -> float:
 
 def longest(kernel: TimedKernel, sizes: Mapping[str, int], grid: Grid) -> int:
     """Of the first and the last CTA, each on its SM."""
-    ctas = min(math.prod(grid), SMS)
-    return max(kernel.cycles(SimulatedLaunch(sizes, grid, ctas, number)) for number in {0, ctas - 1})
+    machine = load_machine(MACHINE)
+    ctas = min(math.prod(grid), machine.sms.whole)
+    return max(
+        kernel.cycles(SimulatedLaunch(sizes, grid, ctas, number), machine.simulating) for number in {0, ctas - 1}
+    )
 
 
 def rows(folder: Path, only: str, record: Mapping[str, Any]) -> Iterator[Row]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from twill.codegen.targets.hopper.timing.figures import load_figures
 from twill.codegen.targets.hopper.timing.instruction import SassCode, read_code
 from twill.codegen.targets.hopper.timing.program import Timed, timed_program
 from twill.codegen.targets.hopper.timing.sm import Sm
 from twill.codegen.targets.hopper.timing.state import Warp
+from twill.machine.file import load_machine
 
 FREE = 7
 
@@ -40,8 +40,8 @@ def run(function: SassCode, warps: int = 1, constants: Mapping[int, int] | None 
     def trace(now: int, warp: Warp, one: Timed) -> None:
         issued.append((now, warp.index, one.text.split("*/", 1)[1].strip()))
 
-    program = timed_program(function, constants or {}, 32 * warps, {}, load_figures())
-    return Sm(program, load_figures(), trace=trace).run(), issued
+    program = timed_program(function, constants or {}, 32 * warps, {}, load_machine("h200").simulating)
+    return Sm(program, load_machine("h200").simulating, trace=trace).run(), issued
 
 
 def cycles_of(issued: Sequence[tuple[int, int, str]], opcode: str, warp: int = 0) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from twill.document import Document
-from twill.machine.description import Context, Figure, Machine, MmaInstruction, OperationCost, Rate
+from twill.machine.description import OPTIONAL_SECTIONS, Context, Figure, Machine, MmaInstruction, OperationCost, Rate
 
 
 def machine_text(machine: Machine, base: Machine, extends: str, sources: Mapping[str, str], comment: str = "") -> str:
@@ -35,8 +35,9 @@ def machine_text(machine: Machine, base: Machine, extends: str, sources: Mapping
         lines += section(f"contexts.{context.name}", differing(context, known_context, skip=("name",)))
     lines += section("register_file", differing(machine.register_file, base.register_file))
     lines += section("crossing", differing(machine.crossing, base.crossing))
-    lines += section("emission", differing(machine.emission, base.emission) if machine.emission else [])
-    lines += section("launches", differing(machine.launches, base.launches) if machine.launches else [])
+    for name in OPTIONAL_SECTIONS:
+        described: Document | None = getattr(machine, name)
+        lines += section(name, differing(described, getattr(base, name)) if described else [])
     return "\n".join(lines) + "\n"
 
 

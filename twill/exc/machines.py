@@ -77,6 +77,14 @@ class NotForEmission(TwillError):
         super().__init__(f"the machine file of {machine} has no [emission], which emitted code depends on", hint=hint)
 
 
+class NotForSimulation(TwillError):
+    """A machine file lacks the figures that the simulation of machine code depends on."""
+
+    def __init__(self, machine: str) -> None:
+        hint = 'extend a machine that has it (extends = "h200"), or see docs/machine-files.md'
+        super().__init__(f"the machine file of {machine} has no [simulation]", hint=hint)
+
+
 class DuplicateName(TwillError):
     """A machine file defines one name twice."""
 

@@ -221,6 +221,64 @@ class LaunchFigures(Document):
     cluster: Figure
 
 
+class SimulationFigures(Document):
+    """What an SM takes for what as its machine code is simulated, beyond what schedules know; no schedule and no
+    emitted code depends on any of it. Cycles of an SM at work, bytes and multiply-adds a cycle.
+
+    interval: a pipe of a scheduler takes an instruction every so many cycles. latency: until a scoreboard or a barrier
+    says that it is over. queue: instructions that may wait for a pipe, or cycles of work for `port`, which is that of
+    shared memory and shuffles. register: S2R and its like, constant: LDC, read: operands that are released later,
+    branch: until the target issues. tensor: products in flight at most, cycles before and behind them; multiply: of
+    elements of 16 bits, and the least time of one instruction. bulk: copies of the TMA, loads, stores and reductions,
+    and until their registers have been read. arrive, wake, try: an arrival at an mbarrier, what it wakes, a wait for
+    what is over. barrier: a named one, more where its number is in a register.
+    """
+
+    alu_interval: Figure
+    fma_interval: Figure
+    special_interval: Figure
+    special_latency: Figure
+    special_queue: Figure
+    double_interval: Figure
+    double_latency: Figure
+    uniform_interval: Figure
+    register_latency: Figure
+    constant_latency: Figure
+    read_latency: Figure
+    branch: Figure
+    port_bytes: Figure
+    port_interval: Figure
+    port_queue: Figure
+    shared_latency: Figure
+    shuffle_latency: Figure
+    global_latency: Figure
+    global_bytes: Figure
+    global_store_bytes: Figure
+    tensor_queue: Figure
+    tensor_start: Figure
+    tensor_end: Figure
+    multiply_rate: Figure
+    multiply_least: Figure
+    bulk_load_bytes: Figure
+    bulk_load_latency: Figure
+    bulk_read: Figure
+    bulk_store_bytes: Figure
+    bulk_reduce_bytes: Figure
+    bulk_store_latency: Figure
+    arrive_latency: Figure
+    wake_latency: Figure
+    try_latency: Figure
+    barrier_latency: Figure
+    barrier_register: Figure
+
+
+OPTIONAL_SECTIONS: dict[str, type[Document]] = {
+    "emission": EmissionFigures, "launches": LaunchFigures, "simulation": SimulationFigures,
+}  # fmt: skip
+OPTIONAL = ("l2", *OPTIONAL_SECTIONS)
+"""What a machine file need not have; no schedule depends on it."""
+
+
 class Machine(Document):
     """One GPU as the solver sees it. `lookup` methods raise KeyError with the missing name."""
 
@@ -241,17 +299,16 @@ class Machine(Document):
     l2: Figure | None = None  # bytes of the cache that all SMs share (None: not described, and no part of the text)
     emission: EmissionFigures | None = None  # the same: None if not described
     launches: LaunchFigures | None = None  # the same
+    simulation: SimulationFigures | None = None  # the same
 
     @model_serializer(mode="wrap")
     def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
         found: dict[str, object] = handler(self)
-        optional = ("l2", "emission", "launches")
-        return {key: value for key, value in found.items() if value is not None or key not in optional}
+        return {key: value for key, value in found.items() if value is not None or key not in OPTIONAL}
 
     def digest(self) -> str:
-        """SHA-256 of what schedules depend on: all but `l2` and `emission`, on which only emitted code depends, and
-        `launches`."""
-        return Document.digest(self.model_copy(update={"l2": None, "emission": None, "launches": None}))
+        """SHA-256 of what schedules depend on: all but `OPTIONAL`."""
+        return Document.digest(self.model_copy(update=dict.fromkeys(OPTIONAL)))
 
     @property
     def emitting(self) -> EmissionFigures:
@@ -259,6 +316,13 @@ class Machine(Document):
         if self.emission is None:
             raise exc.NotForEmission(self.name)
         return self.emission
+
+    @property
+    def simulating(self) -> SimulationFigures:
+        """What the simulation of machine code depends on. Raises NotForSimulation."""
+        if self.simulation is None:
+            raise exc.NotForSimulation(self.name)
+        return self.simulation
 
     def operation(self, name: str) -> OperationCost:
         """The operation class `name`."""

@@ -22,11 +22,10 @@ from pydantic import ValidationError
 from twill import exc
 from twill.document import Document
 from twill.machine.description import (
+    OPTIONAL_SECTIONS,
     Context,
     Crossing,
-    EmissionFigures,
     Figure,
-    LaunchFigures,
     Machine,
     MmaInstruction,
     OperationCost,
@@ -57,7 +56,8 @@ EXAMPLES = {
     "source": '"document, table"', "description": '"what it does"',
 }  # fmt: skip
 SECTIONS = (
-    "sources", "units", "mma", "transfers", "memories", "contexts", "register_file", "crossing", "emission", "launches",
+    "sources", "units", "mma", "transfers", "memories", "contexts", "register_file", "crossing",
+    *OPTIONAL_SECTIONS,
 )  # fmt: skip
 WORDS = {
     "string": "a text", "bool": "true or false", "int": "a whole number", "float": "a number",
@@ -65,9 +65,10 @@ WORDS = {
 }  # fmt: skip
 MODELS: dict[str, type[Document]] = {
     "mma": MmaInstruction, "transfers": Transfer, "contexts": Context, "register_file": RegisterFile,
-    "crossing": Crossing, "operations": OperationCost, "emission": EmissionFigures, "launches": LaunchFigures,
+    "crossing": Crossing, "operations": OperationCost, **OPTIONAL_SECTIONS,
 }  # fmt: skip
-WHOLE = {"sms", "l2", "bytes", "registers", "overhead", *EmissionFigures.model_fields}
+WHOLE = {"sms", "l2", "bytes", "registers", "overhead"}
+WHOLE |= {name for section in ("emission", "simulation") for name in OPTIONAL_SECTIONS[section].model_fields}
 WHOLE -= {"under_load", "ordered", "cached", "rereads"}
 BY_NAME = ("units", "transfers", "memories", "contexts")
 SPREAD = "two numbers, the smaller first, as in spread = [15.9, 16.1]"

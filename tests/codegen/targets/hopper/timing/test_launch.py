@@ -17,11 +17,11 @@ from twill.calibrate.workbench import cubin
 from twill.codegen.compile.disassembler import disassemble
 from twill.codegen.targets.hopper.probes import PROBES
 from twill.codegen.targets.hopper.timing.constants import constant_bank, read_layout
-from twill.codegen.targets.hopper.timing.figures import load_figures
 from twill.codegen.targets.hopper.timing.instruction import SassCode, read_code
 from twill.codegen.targets.hopper.timing.launch import SimulatedLaunch, TimedKernel
 from twill.codegen.targets.hopper.timing.program import timed_program
 from twill.codegen.targets.hopper.timing.sm import Sm
+from twill.machine.file import load_machine
 
 MEASURED = ROOT / "benchmarks" / "results" / "h200.measured.json"
 RECORDS = sorted((ROOT / "benchmarks" / "results").glob("simulated-2*.json"))
@@ -46,6 +46,9 @@ def built(file: str) -> tuple[bytes, dict[str, SassCode]]:
     return blob, {one.function: one for one in read_code(text_of(blob))}
 
 
+FIGURES = load_machine("h200").simulating
+
+
 def simulated(name: str) -> float:
     """Cycles of a step of a microbenchmark, as calibration takes them from two launches."""
     probe, (short, long) = PROBES[name], (8, 24)
@@ -56,8 +59,8 @@ def simulated(name: str) -> float:
         values = [struct.pack("<Q", 1 << 32), struct.pack("<Q", 1 << 33), struct.pack("<i", count)]
         values += [struct.pack("<i", one) for one in probe.numbers]
         bank = constant_bank(layout, values, (1, 1, 1), probe.threads)
-        program = timed_program(functions[probe.kernel], bank, probe.threads, {}, load_figures())
-        found.append(Sm(program, load_figures()).run(1 << 20))
+        program = timed_program(functions[probe.kernel], bank, probe.threads, {}, FIGURES)
+        found.append(Sm(program, FIGURES).run(1 << 20))
     return (found[1] - found[0]) / (long - short) / probe.steps
 
 
@@ -75,14 +78,15 @@ def kept(name: str) -> TimedKernel:
 
 def test_an_iteration_of_the_gemm_takes_what_its_products_take() -> None:
     kernel = kept("gemm_bf16")
-    short, long = (kernel.cycles(SimulatedLaunch({"M": 128, "N": 128, "K": 64 * n}, (1,), 1)) for n in (8, 24))
+    launches = (SimulatedLaunch({"M": 128, "N": 128, "K": 64 * n}, (1,), 1) for n in (8, 24))
+    short, long = (kernel.cycles(launch, FIGURES) for launch in launches)
     assert (long - short) / 16 == 512
 
 
 def test_attention_takes_longer_than_its_schedule_where_warps_wait_for_one_another() -> None:
     """D = 64: the interval is 1,400 cycles, and 1,981 were measured."""
     kernel = kept("attention_full-d64")
-    short, long = (kernel.cycles(SimulatedLaunch({"N_CTX": 128 * n}, (1, 1), 1)) for n in (4, 12))
+    short, long = (kernel.cycles(SimulatedLaunch({"N_CTX": 128 * n}, (1, 1), 1), FIGURES) for n in (4, 12))
     assert (long - short) / 8 > 1600
 
 

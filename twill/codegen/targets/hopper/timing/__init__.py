@@ -6,8 +6,8 @@
     needed.py        which of them have to be computed, because branches, barriers or addresses depend on them
     program.py       instructions -> what each occupies and does
     state.py, sm.py, units.py   warps, four schedulers and their pipes; units that all share, and barriers
-    figures.toml     what takes how long, with sources
     launch.py        an emitted kernel and a launch of it -> cycles
 
-docs/model.md, "Between issue and result", says what is modelled and what is not.
+How long each takes is in the machine file ([simulation]). docs/model.md, "Between issue and result", says what is
+modelled and what is not.
 """

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.codegen.targets.hopper.timing.constants import constant_bank, read_layout
-from twill.codegen.targets.hopper.timing.figures import SmFigures, load_figures
 from twill.codegen.targets.hopper.timing.instruction import SassCode, read_code
 from twill.codegen.targets.hopper.timing.program import timed_program
 from twill.codegen.targets.hopper.timing.sm import Sm, Trace
 from twill.codegen.targets.hopper.timing.state import Number
 from twill.graph.work import BITS
+from twill.machine.description import SimulationFigures
 from twill.manifest.document import KernelParameter, Manifest
 
 MEMORY = {"f8e4m3fn": "f8e4m3"}  # elements of manifests by the names of tile programs, where they differ
@@ -45,9 +45,8 @@ class TimedKernel:
         code = {one.function: one for one in read_code(text)}
         return cls(manifest, cubin, code[manifest.function])
 
-    def cycles(self, launch: SimulatedLaunch, figures: SmFigures | None = None, trace: Trace | None = None) -> int:
+    def cycles(self, launch: SimulatedLaunch, figures: SimulationFigures, trace: Trace | None = None) -> int:
         """From the launch to the end of its CTA. Errors: Deadlock."""
-        figures = figures or load_figures()
         layout = read_layout(self.cubin, self.manifest.function)
         grid = _three(launch.grid)
         values = [self._value(one, launch, grid) for one in self.manifest.parameters]

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from twill.codegen.targets.hopper.timing.constants import PARAMETERS_AT
-from twill.codegen.targets.hopper.timing.figures import SmFigures
 from twill.codegen.targets.hopper.timing.instruction import SassCode, SassInstruction
 from twill.codegen.targets.hopper.timing.needed import needed
 from twill.codegen.targets.hopper.timing.operands import RZ, Read, State, Step, address, reader, register
 from twill.codegen.targets.hopper.timing.scalar import guard_of, step
+from twill.machine.description import SimulationFigures
 
 Access = Callable[[dict[int, int | None], State], None]
 Special = Callable[[State, int, tuple[int, int, int]], None]
@@ -123,7 +123,7 @@ class TimedProgram:
 
 
 def timed_program(
-    code: SassCode, constants: Mapping[int, int], threads: int, boxes: Mapping[int, int], figures: SmFigures
+    code: SassCode, constants: Mapping[int, int], threads: int, boxes: Mapping[int, int], figures: SimulationFigures
 ) -> TimedProgram:
     """The instructions with the launch's constants in them. boxes: see Program."""
     wanted = needed(code)
@@ -138,7 +138,7 @@ def kind_of(one: SassInstruction) -> Occupied:
     return _KIND.get(one.name, Occupied.UNIFORM if one.name.startswith("U") else Occupied.ALU)
 
 
-def _timed(one: SassInstruction, wanted: bool, constants: Mapping[int, int], figures: SmFigures) -> Timed:
+def _timed(one: SassInstruction, wanted: bool, constants: Mapping[int, int], figures: SimulationFigures) -> Timed:
     kind, control = kind_of(one), one.control
     timed = Timed(
         kind, f"/*{one.address:04x}*/ {one.guard} {one.opcode} {', '.join(one.operands)}", max(control.stall, 1),
@@ -159,7 +159,7 @@ _DONE_APART = frozenset((
 ))  # fmt: skip
 
 
-def _branch(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SmFigures) -> None:
+def _branch(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SimulationFigures) -> None:
     """BRA P0, target has a condition beside its guard. BRA.DIV is taken where lanes diverge: never here."""
     if "DIV" in one.modifiers:
         timed.condition = lambda state: 0
@@ -171,25 +171,25 @@ _SHAPE = re.compile(r"64x(\d+)x(\d+)")
 _ROWS, _DEPTH = 64, 32  # of the left operand of one wgmma: rows, and bytes of each
 
 
-def _multiply(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SmFigures) -> None:
+def _multiply(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SimulationFigures) -> None:
     """Cycles: what the tensor cores or the operands in shared memory take. An empty group has the result RZ."""
     shape = _SHAPE.search(one.opcode)
     assert shape is not None, timed.text
     columns, depth = int(shape.group(1)), int(shape.group(2))
     in_registers = one.operands[1].startswith("R") and not one.operands[1].startswith("RZ")
-    operands = _DEPTH * (columns + (0 if in_registers else _ROWS)) / figures.port_bytes
+    operands = _DEPTH * (columns + (0 if in_registers else _ROWS)) / figures.port_bytes.whole
     elements = _DEPTH / depth  # bytes of an element: half as many multiply-adds a cycle where they are twice as wide
-    products = _ROWS * columns * depth * elements / 2 / figures.multiply_rate
-    timed.cycles = 0.0 if one.operands[0] == "RZ" else max(products, operands, figures.multiply_least)
+    products = _ROWS * columns * depth * elements / 2 / figures.multiply_rate.whole
+    timed.cycles = 0.0 if one.operands[0] == "RZ" else max(products, operands, figures.multiply_least.whole)
     timed.commits = int("gsb0" in one.operands)
 
 
-def _count(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SmFigures) -> None:
+def _count(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SimulationFigures) -> None:
     """WARPGROUP.DEPBAR.LE gsb0, 1 and DEPBAR.LE SB0, 1: what may be open."""
     timed.count = int(one.operands[1], 0) if len(one.operands) > 1 else 0
 
 
-def _syncs(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SmFigures) -> None:
+def _syncs(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SimulationFigures) -> None:
     timed.address = address(one.operands[1], constants)
     timed.makes, timed.arrives = "EXCH" in one.modifiers, "ARRIVE" in one.modifiers
     if "A1T0" not in one.modifiers:  # that arrives without bytes
@@ -198,17 +198,17 @@ def _syncs(timed: Timed, one: SassInstruction, constants: Mapping[int, int], fig
         timed.predicate = register(one.operands[0]) or 0
 
 
-def _barrier(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SmFigures) -> None:
+def _barrier(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SimulationFigures) -> None:
     timed.address = reader(one.operands[0], constants)
     if len(one.operands) > 1:
         timed.value = reader(one.operands[1], constants)
     timed.waits_there = "SYNC" in one.modifiers
-    timed.latency = figures.barrier_latency
+    timed.latency = figures.barrier_latency.whole
     if one.operands[0].startswith("R"):
-        timed.latency += figures.barrier_register
+        timed.latency += figures.barrier_register.whole
 
 
-def _bulk(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SmFigures) -> None:
+def _bulk(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SimulationFigures) -> None:
     timed.loads, timed.adds = one.name == "UTMALDG", one.name == "UTMAREDG"
     timed.destination, timed.map = (register(token.strip("[]")) or 0 for token in one.operands[:2])
 
@@ -221,10 +221,10 @@ def _words(one: SassInstruction) -> int:
     return max((_WORDS.get(modifier, 1) for modifier in one.modifiers), default=1)
 
 
-def _shared(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SmFigures) -> None:
+def _shared(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SimulationFigures) -> None:
     """Cycles of the port, without conflicts of banks."""
     words = 1 if one.name == "SHFL" else _words(one)
-    timed.count = max(1, 32 * 4 * words // figures.port_bytes)
+    timed.count = max(1, 32 * 4 * words // figures.port_bytes.whole)
     if one.name in ("LDS", "STS") and not one.modifiers & {"U8", "S8", "U16", "S16"}:
         place, held = one.operands[::-1] if one.name == "LDS" else one.operands[:2]
         timed.access = _access(address(place, constants), register(held), words, one.name == "STS")
@@ -247,10 +247,10 @@ def _access(place: Read, first: int | None, words: int, stores: bool) -> Access:
     return store if stores else load
 
 
-def _global(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SmFigures) -> None:
+def _global(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SimulationFigures) -> None:
     timed.count = _words(one)
     timed.bytes = 32 * 4 * timed.count
-    timed.rate = figures.global_store_bytes if one.name in ("STG", "ST", "STL") else figures.global_bytes
+    timed.rate = figures.global_store_bytes.whole if one.name in ("STG", "ST", "STL") else figures.global_bytes.whole
     if one.name == "ATOMG" and "INC" in one.modifiers:  # a tile scheduler's counter, of which nobody took anything yet
         target = register(one.operands[1]) or 0
 
@@ -260,7 +260,7 @@ def _global(timed: Timed, one: SassInstruction, constants: Mapping[int, int], fi
         timed.access = count
 
 
-def _other(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SmFigures) -> None:
+def _other(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SimulationFigures) -> None:
     """Special registers of the first lane of a warp, alone in its cluster."""
     timed.constant = one.name == "LDC"
     if one.name not in ("S2R", "S2UR"):

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from twill.codegen.targets.hopper.timing import units
-from twill.codegen.targets.hopper.timing.figures import SmFigures
 from twill.codegen.targets.hopper.timing.instruction import NO_SCOREBOARD
 from twill.codegen.targets.hopper.timing.operands import start_state
 from twill.codegen.targets.hopper.timing.program import Occupied, Timed, TimedProgram
 from twill.codegen.targets.hopper.timing.state import NEVER, Number, Scheduler, SimulatedCta, Warp
+from twill.machine.description import SimulationFigures
 
 SCHEDULERS = 4  # of an SM
 LANES = 32
@@ -47,7 +47,7 @@ class Sm:
     """Runs one CTA to its end. trace: called with cycle, warp and instruction as each is issued."""
 
     program: TimedProgram
-    figures: SmFigures
+    figures: SimulationFigures
     number: Number = (0, 0, 0)
     trace: Trace | None = None
     now: int = 0
@@ -142,11 +142,11 @@ class Sm:
         if kind is Occupied.HEAVY:
             return max(when, scheduler.heavy)
         if kind is Occupied.SPECIAL:
-            return max(when, scheduler.special - figures.special_queue * figures.special_interval)
+            return max(when, scheduler.special - figures.special_queue.whole * figures.special_interval.whole)
         if kind is Occupied.UNIFORM:
             return max(when, scheduler.uniform)
         if kind in (Occupied.SHARED, Occupied.SHUFFLE, Occupied.GLOBAL):
-            return max(when, self.units.port - figures.port_queue, scheduler.memory)
+            return max(when, self.units.port - figures.port_queue.whole, scheduler.memory)
         if kind is Occupied.DOUBLE:
             return max(when, scheduler.double)
         if kind is Occupied.MULTIPLY:
@@ -182,7 +182,7 @@ class Sm:
         if one.writes != NO_SCOREBOARD:
             warp.free[one.writes] = max(warp.free[one.writes], release)
         if one.reads != NO_SCOREBOARD:
-            read = release if one.kind is Occupied.BULK else min(release, now + self.figures.read_latency)
+            read = release if one.kind is Occupied.BULK else min(release, now + self.figures.read_latency.whole)
             warp.free[one.reads] = max(warp.free[one.reads], read)
 
     def _pipe(self, scheduler: Scheduler, one: Timed) -> int:
@@ -190,30 +190,30 @@ class Sm:
         now, figures = self.now, self.figures
         if one.kind is Occupied.FMA:
             if scheduler.light <= now:
-                scheduler.light = now + figures.fma_interval
+                scheduler.light = now + figures.fma_interval.whole
             else:
-                scheduler.heavy = now + figures.fma_interval
+                scheduler.heavy = now + figures.fma_interval.whole
         elif one.kind is Occupied.HEAVY:
-            scheduler.heavy = now + figures.fma_interval
+            scheduler.heavy = now + figures.fma_interval.whole
         elif one.kind is Occupied.SPECIAL:
             start = max(now, scheduler.special)
-            scheduler.special = start + figures.special_interval
-            return start + figures.special_latency
+            scheduler.special = start + figures.special_interval.whole
+            return start + figures.special_latency.whole
         elif one.kind is Occupied.UNIFORM:
-            scheduler.uniform = now + figures.uniform_interval
-            return now + figures.register_latency
+            scheduler.uniform = now + figures.uniform_interval.whole
+            return now + figures.register_latency.whole
         elif one.kind is Occupied.DOUBLE:
-            scheduler.double = now + figures.double_interval
-            return now + figures.double_latency
+            scheduler.double = now + figures.double_interval.whole
+            return now + figures.double_latency.whole
         else:
-            scheduler.alu = now + figures.alu_interval
+            scheduler.alu = now + figures.alu_interval.whole
         return now + 1
 
     def _branch(self, warp: Warp, one: Timed, skipped: bool) -> None:
         if skipped or (one.condition is not None and not one.condition(warp.state)):
             return
         warp.at = one.target
-        warp.ready = max(warp.ready, self.now + self.figures.branch)
+        warp.ready = max(warp.ready, self.now + self.figures.branch.whole)
 
     def _exit(self, warp: Warp) -> None:
         warp.done, warp.ready = True, NEVER

@@ -32,20 +32,20 @@ def use_port(sm: Sm, warp: Warp, one: Timed) -> int:
     """Shared memory and shuffles, in order of issue, by one port."""
     done = _take_port(sm, warp, one)
     figures = sm.figures
-    return done + (figures.shuffle_latency if one.kind is Occupied.SHUFFLE else figures.shared_latency)
+    return done + (figures.shuffle_latency.whole if one.kind is Occupied.SHUFFLE else figures.shared_latency.whole)
 
 
 def use_memory(sm: Sm, warp: Warp, one: Timed) -> int:
     """Loads, stores and atomics beyond the SM."""
     done = _take_port(sm, warp, one)
     sm.units.memory = max(sm.units.memory, done - one.count) + one.bytes / one.rate
-    return int(sm.units.memory) + sm.figures.global_latency
+    return int(sm.units.memory) + sm.figures.global_latency.whole
 
 
 def _take_port(sm: Sm, warp: Warp, one: Timed) -> int:
     start = max(sm.now + 1, sm.units.port)
     sm.units.port = start + one.count
-    warp.scheduler.memory = sm.now + sm.figures.port_interval
+    warp.scheduler.memory = sm.now + sm.figures.port_interval.whole
     if one.access is not None:
         one.access(warp.cta.memory, warp.state)
     return start + one.count
@@ -57,7 +57,7 @@ def _take_port(sm: Sm, warp: Warp, one: Timed) -> int:
 def takes_product(sm: Sm, warp: Warp) -> bool:
     """Whether the tensor cores take its next product: so many are in flight at most, those that other warps of the
     warp group have issued among them."""
-    return (warp.group, warp.multiplies) in warp.cta.issued or sm.units.products < sm.figures.tensor_queue
+    return (warp.group, warp.multiplies) in warp.cta.issued or sm.units.products < sm.figures.tensor_queue.whole
 
 
 def multiply(sm: Sm, warp: Warp, one: Timed) -> int:
@@ -70,7 +70,7 @@ def multiply(sm: Sm, warp: Warp, one: Timed) -> int:
     if cta.issued[key] < WARPS_OF_GROUP:
         return sm.now + 1
     del cta.issued[key]
-    units.tensor = max(units.tensor, sm.now + sm.figures.tensor_start) + one.cycles
+    units.tensor = max(units.tensor, sm.now + sm.figures.tensor_start.whole) + one.cycles
 
     def leaves() -> None:
         units.products -= 1
@@ -82,7 +82,7 @@ def multiply(sm: Sm, warp: Warp, one: Timed) -> int:
 
     sm.at(units.tensor, leaves)
     if one.commits:
-        sm.at(units.tensor + sm.figures.tensor_end, ends)
+        sm.at(units.tensor + sm.figures.tensor_end.whole, ends)
     return sm.now + 1
 
 
@@ -94,18 +94,18 @@ def copy(sm: Sm, warp: Warp, one: Timed) -> int:
     figures, units = sm.figures, sm.units
     size = sm.program.bytes_of(warp.state, one)
     if not one.loads:
-        rate = figures.bulk_reduce_bytes if one.adds else figures.bulk_store_bytes
+        rate = figures.bulk_reduce_bytes.whole if one.adds else figures.bulk_store_bytes.whole
         units.storer = max(sm.now, units.storer) + size / rate
-        return int(units.storer) + figures.bulk_store_latency
-    units.loader = max(sm.now, units.loader) + size / figures.bulk_load_bytes
+        return int(units.storer) + figures.bulk_store_latency.whole
+    units.loader = max(sm.now, units.loader) + size / figures.bulk_load_bytes.whole
     barrier = warp.cta.mbarriers[warp.state[one.destination + 1] or 0]
-    sm.at(units.loader + figures.bulk_load_latency, lambda: _complete(sm, barrier.receive(size)))
-    return sm.now + figures.bulk_read
+    sm.at(units.loader + figures.bulk_load_latency.whole, lambda: _complete(sm, barrier.receive(size)))
+    return sm.now + figures.bulk_read.whole
 
 
 def end_stores(sm: Sm, warp: Warp, one: Timed) -> int:
     """Ends a group of stores: a scoreboard says when shared memory has been read."""
-    done = int(max(sm.now, sm.units.storer)) + sm.figures.bulk_store_latency
+    done = int(max(sm.now, sm.units.storer)) + sm.figures.bulk_store_latency.whole
     warp.copies.append(done)
     return done
 
@@ -131,18 +131,18 @@ def synchronize(sm: Sm, warp: Warp, one: Timed) -> int:
     barrier = warp.cta.mbarriers[where]
     if one.arrives:
         barrier.expect(value)
-        sm.at(sm.now + figures.arrive_latency, lambda: _complete(sm, barrier.arrive()))
-        return sm.now + figures.arrive_latency
+        sm.at(sm.now + figures.arrive_latency.whole, lambda: _complete(sm, barrier.arrive()))
+        return sm.now + figures.arrive_latency.whole
     warp.state[one.predicate] = 1
     if barrier.passed(value >> 31):
-        return sm.now + figures.try_latency
+        return sm.now + figures.try_latency.whole
     barrier.waiters.append((warp, one.writes, value >> 31))
     return NEVER
 
 
 def _complete(sm: Sm, woken: list[Waiter]) -> None:
     for warp, number, _ in woken:
-        warp.free[number] = sm.now + sm.figures.wake_latency
+        warp.free[number] = sm.now + sm.figures.wake_latency.whole
         sm.wake(warp)
 
 
@@ -171,9 +171,9 @@ def meet(sm: Sm, warp: Warp, one: Timed) -> int:
 def other(sm: Sm, warp: Warp, one: Timed) -> int:
     """Special registers, constants, and what takes no time of a unit."""
     if one.special is None:
-        return sm.now + (sm.figures.constant_latency if one.constant else 1)
+        return sm.now + (sm.figures.constant_latency.whole if one.constant else 1)
     one.special(warp.state, warp.index, warp.cta.number)
-    return sm.now + sm.figures.register_latency
+    return sm.now + sm.figures.register_latency.whole
 
 
 def await_products(sm: Sm, warp: Warp, one: Timed) -> int:
