@@ -14,7 +14,7 @@ import pytest
 
 from tests.conftest import ROOT
 from twill.cli import entry, machines, main
-from twill.cli.solve import copies
+from twill.cli.solve import processes_of
 from twill.exc import BudgetExhausted, Infeasible, TwillError
 
 
@@ -179,7 +179,7 @@ def test_only_what_runs_no_code_of_the_users_is_copied(
     found: list[int] = []
 
     def note(arguments: Namespace) -> int:
-        found.append(copies(arguments))
+        found.append(processes_of(arguments))
         return 0
 
     monkeypatch.setattr(entry, "parser", lambda: SimpleNamespace(parse_args=lambda given: Namespace(command=note)))

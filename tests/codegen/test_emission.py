@@ -16,7 +16,7 @@ from tests.golden_schedules import Example, kernel, lowered, machine, schedule
 from twill import exc
 from twill.codegen import emit
 from twill.codegen.compile.facts import KernelFacts, Remark
-from twill.codegen.emission import emit_scheduled, emit_solved, extract, with_spills
+from twill.codegen.emission import emit_scheduled, emit_solved, extract, with_slow_builds
 from twill.codegen.lower.candidates import Attempt, LoweringCandidate
 from twill.codegen.print.cuda import compiled
 from twill.codegen.room import PatientSolver, missing, roomier, slack, solve_with_room
@@ -59,9 +59,9 @@ class Builds:
     def lowered(self, wired: object, given: Schedule, on: Machine, candidate: LoweringCandidate, *_: object) -> Any:
         return f"the program of strategy {given.strategy} with {candidate.room} registers free"
 
-    def built(self, program: object, spec: object, given: Schedule, *more: object) -> Any:
+    def built(self, program: object, spec: object, given: Schedule, *more: object, last_resort: bool = False) -> Any:
         self.schedules.append(given)
-        self.asked.append((program, *more[4:]))
+        self.asked.append((program, last_resort))
         if self.endings:
             raise self.endings.pop(0)
         return EMITTED
@@ -144,11 +144,11 @@ def test_where_nothing_else_is_left_what_is_least_slow_is_taken_with_a_note(
     notes: list[str] = []
     if taken is None:
         with pytest.raises(exc.BuildRejected, match="bytes"):
-            with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved), notes.append)
+            with_slow_builds(lambda: emit_solved(kernel(GEMM), machine(), solved), notes.append)
         assert not notes
         return
-    assert with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved), notes.append) is cast(Any, made)
-    assert builds.asked[-1] == (builds.asked[taken][0], emit.SPILLED) and said in notes[0]
+    assert with_slow_builds(lambda: emit_solved(kernel(GEMM), machine(), solved), notes.append) is cast(Any, made)
+    assert builds.asked[-1] == (builds.asked[taken][0], True) and said in notes[0]
 
 
 def test_what_another_candidate_has_not_is_no_reason_against_a_build_that_is_left(
@@ -160,11 +160,11 @@ def test_what_another_candidate_has_not_is_no_reason_against_a_build_that_is_lef
     )
     monkeypatch.setattr(f"{__name__}.EMITTED", made)
     solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
-    assert with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved)) is cast(Any, made)
-    assert builds.asked[-1] == (builds.asked[0][0], emit.SPILLED)
+    assert with_slow_builds(lambda: emit_solved(kernel(GEMM), machine(), solved)) is cast(Any, made)
+    assert builds.asked[-1] == (builds.asked[0][0], True)
     play(exc.UnsupportedInKernel("no accumulator"))
     with pytest.raises(exc.UnsupportedInKernel):
-        with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved))
+        with_slow_builds(lambda: emit_solved(kernel(GEMM), machine(), solved))
 
 
 def test_tiles_that_are_too_many_for_any_budget_are_built_where_nothing_else_is_left(
@@ -176,11 +176,11 @@ def test_tiles_that_are_too_many_for_any_budget_are_built_where_nothing_else_is_
     made = SimpleNamespace(facts=facts(36), program=SimpleNamespace(program=SimpleNamespace(kernel="gemm")))
     monkeypatch.setattr(f"{__name__}.EMITTED", made)
     solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
-    assert with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved)) is cast(Any, made)
-    assert builds.asked[-1] == (builds.asked[0][0], emit.SPILLED)
+    assert with_slow_builds(lambda: emit_solved(kernel(GEMM), machine(), solved)) is cast(Any, made)
+    assert builds.asked[-1] == (builds.asked[0][0], True)
     play(*crowded)
     with pytest.raises(exc.BuildRejected, match="tiles 3"):
-        with_spills(lambda: emit_solved(kernel(GEMM), machine(), solved))
+        with_slow_builds(lambda: emit_solved(kernel(GEMM), machine(), solved))
 
 
 def test_after_its_time_no_other_schedule_is_looked_for_and_the_last_refusal_is_the_answer(
@@ -206,7 +206,7 @@ def test_a_build_that_is_refused_ends_the_abstract_machine(monkeypatch: pytest.M
     """And is the refusal, whatever the machine says."""
     asked = Event()
 
-    def refuse(*given: object, spills: int) -> None:
+    def refuse(*given: object, last_resort: bool) -> None:
         asked.wait(60)
         raise refusal("budget", "too many")
 
@@ -224,7 +224,7 @@ def test_a_build_that_is_refused_ends_the_abstract_machine(monkeypatch: pytest.M
 
 def test_fail_an_emission_whose_time_ends_on_the_abstract_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock goes on by a second whenever it is asked: in front of every launch."""
-    monkeypatch.setattr(emit, "build_kernel", lambda *given, spills: EMITTED)
+    monkeypatch.setattr(emit, "build_kernel", lambda *given, last_resort: EMITTED)
     monkeypatch.setattr(emit, "refuse_early", lambda program, built: None)
 
     def emitted(seconds: float) -> int:
@@ -346,7 +346,7 @@ def test_of_two_refusals_what_spills_least_is_left() -> None:
     anything: Any = None
     refused = [refusal("spill", spilled=spilled) for spilled in (40, 12)]
     for one in refused:
-        one.spilling = emit.Spilling(anything, anything, schedule(GEMM), machine(), one)
+        one.slow_build = emit.SlowBuild(anything, anything, schedule(GEMM), machine(), one)
     none = exc.RegisterFileFull(8)
-    assert emit.least_spilling(*refused, none) is refused[1].spilling
-    assert emit.least_spilling(none) is None
+    assert emit.least_slow(*refused, none) is refused[1].slow_build
+    assert emit.least_slow(none) is None

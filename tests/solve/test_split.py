@@ -11,7 +11,7 @@ import pytest
 
 from tests import blackwell_attention
 from tests.kernels import B200, H100, costed_example, example
-from twill.beside import Beside
+from twill.forked import ForkedAnswer
 from twill.graph.dependence import DependenceGraph, Region
 from twill.machine.description import Machine
 from twill.schedule.document import CooperationCandidate, Schedule
@@ -181,12 +181,12 @@ def test_the_schedule_of_several_processes_is_that_of_one(
 ) -> None:
     asked: list[int] = []
 
-    class Counted(Beside[Any]):
+    class Counted(ForkedAnswer[Any]):
         def __init__(self, ask: Callable[[], Any], processes: int) -> None:
             super().__init__(ask, processes)
             asked.append(processes)
 
-    monkeypatch.setattr(f"twill.solve.{elsewhere}.Beside", Counted)
+    monkeypatch.setattr(f"twill.solve.{elsewhere}.ForkedAnswer", Counted)
     options = SolveOptions(fuse=False)
     together = solve(graph(), machine, options, None, 2)
     assert asked == [2]

@@ -41,7 +41,7 @@ def emit(arguments: Namespace) -> int:
     which nothing is compiled."""
     from twill import exc
     from twill.cli.output import refuse_directory
-    from twill.cli.solve import copies
+    from twill.cli.solve import processes_of
     from twill.cli.solves import Solves
     from twill.codegen.targets.base import target_of
     from twill.machine.file import load_machine
@@ -58,7 +58,7 @@ def emit(arguments: Namespace) -> int:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
     target_of(machine)
-    with Solves(arguments.budget, copies(arguments) if solves_first(arguments) else 1) as solve:
+    with Solves(arguments.budget, processes_of(arguments) if solves_first(arguments) else 1) as solve:
         return emit_on(machine, arguments, solve)
 
 
@@ -171,8 +171,8 @@ def emitted(
     """Emitted with the schedule that was given, or solved now; in pairs of CTAs if nobody said and they have less I.
     The first solve begins at once, and what follows it is loaded meanwhile. record: gets what became of each
     candidate. solve: is made ready for that."""
-    from twill.beside import processors
     from twill.cli.solves import Solves
+    from twill.forked import processors
 
     if arguments.schedule is not None:
         return emitted_scheduled(kernel, machine, arguments, record)
@@ -180,7 +180,7 @@ def emitted(
     with solve or Solves(arguments.budget, 1) as solving:
         solving.begin(first_asked(kernel, machine, arguments))
         from twill.codegen.compile.nvrtc import load_compiler
-        from twill.codegen.emission import emit_solved, with_spills
+        from twill.codegen.emission import emit_solved, with_slow_builds
         from twill.codegen.room import PatientSolver
 
         load_compiler()
@@ -194,13 +194,13 @@ def emitted(
                 kernel, machine, arguments, lambda asked: in_pairs(kernel, machine, asked, make, solving)
             )
 
-        return with_spills(solved_and_made, say_note, processors())
+        return with_slow_builds(solved_and_made, say_note, processors())
 
 
 def emitted_scheduled(kernel: Extracted, machine: Machine, arguments: Namespace, record: Recorder) -> Emission:
     """Emitted with the schedule that was given."""
-    from twill.beside import processors
-    from twill.codegen.emission import emit_scheduled, with_spills
+    from twill.codegen.emission import emit_scheduled, with_slow_builds
+    from twill.forked import processors
 
     schedule = given(arguments)
     cluster = arguments.cluster or (CTAS if schedule.cooperation.pair else 1)
@@ -208,7 +208,7 @@ def emitted_scheduled(kernel: Extracted, machine: Machine, arguments: Namespace,
     def scheduled() -> Emission:
         return emit_scheduled(kernel, machine, schedule, say_more, cluster, record, processors())
 
-    return with_spills(scheduled, say_note, processors())
+    return with_slow_builds(scheduled, say_note, processors())
 
 
 def with_registers(
@@ -245,7 +245,7 @@ def retiled(kernel: Extracted, machine: Machine, arguments: Namespace) -> tuple[
 def extracted_as(arguments: Namespace, *, conditional: bool = True, known: Known | None = None) -> Extracted:
     """The kernel that the arguments name, rewritten as they allow. conditional: whether its warps can vote. known:
     programs that were read before (`twill.tile.odd_sizes`)."""
-    from twill.cli.solve import copies
+    from twill.cli.solve import processes_of
     from twill.codegen.extraction import extract
     from twill.tile.rewrite.pipeline import Allowed
 
@@ -260,7 +260,7 @@ def extracted_as(arguments: Namespace, *, conditional: bool = True, known: Known
         fp_fusion=not arguments.no_fp_fusion,
         split=arguments.split,
         known=known,
-        processes=copies(arguments),
+        processes=processes_of(arguments),
     )
 
 
@@ -352,7 +352,7 @@ def solved(
             schedule = store_lookup.answer(store, graph, machine, options, store_lookup.say)
             if schedule is None:
                 with (budget or SharedBudget(options.budget)).solving(options) as asked:
-                    schedule = solve.run(graph, machine, asked, solve.copies(arguments))
+                    schedule = solve.run(graph, machine, asked, solve.processes_of(arguments))
                 store_lookup.keep(store, schedule, graph, machine, options, store_lookup.say)
             return schedule
         except BudgetExhausted as ended:

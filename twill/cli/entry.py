@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from twill.beside import processors
 from twill.cli import codes, run_script
 from twill.cli.arguments import parser, script
 from twill.cli.complaint import complain
 from twill.exc import TwillError
+from twill.forked import processors
 
 DEBUG = "TWILL_DEBUG"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # the place that is written to has no room, or is broken

@@ -119,10 +119,10 @@ def emitted(request: PrepareRequest) -> Prepared:
 
 def as_cuda(request: PrepareRequest, kernel: Extracted, machine: Machine, solve: Solve) -> bytes:
     """The artifact of a kernel of CUDA. Errors: Missing, TwillError."""
-    from twill.codegen.emission import emit_solved, with_spills
+    from twill.codegen.emission import emit_solved, with_slow_builds
     from twill.tune.family import cost_of
 
-    emission = with_spills(lambda: emit_solved(kernel, machine, solve), logging.getLogger("twill.jit").info)
+    emission = with_slow_builds(lambda: emit_solved(kernel, machine, solve), logging.getLogger("twill.jit").info)
     cost = cost_of(kernel, emission.schedule, machine)
     return artifact_of(request, emission.schedule, emission.manifest, emission.build.cubin, cost)
 

@@ -44,7 +44,7 @@ def solve(arguments: Namespace) -> int:
             schedule = store_lookup.answer(store, graph, machine, options, store_lookup.say)
             if schedule is None:
                 say_unlowerable(program, machine)
-                schedule = run(graph, machine, options, copies(arguments))
+                schedule = run(graph, machine, options, processes_of(arguments))
                 store_lookup.keep(store, schedule, graph, machine, options, store_lookup.say)
     except BudgetExhausted as ended:
         from twill.schedule.document import Schedule
@@ -196,7 +196,7 @@ def options_of(arguments: Namespace) -> SolveOptions:
     return SolveOptions(pins=tuple(arguments.pin), margin=not arguments.no_margin, **given)
 
 
-def copies(arguments: Namespace) -> int:
+def processes_of(arguments: Namespace) -> int:
     """Processes that may work at a command: one, unless it may copy itself."""
     return int(getattr(arguments, "processes", 1))
 

@@ -7,8 +7,8 @@ from argparse import Namespace
 from collections.abc import Callable
 from types import TracebackType
 
-from twill.beside import Beside
 from twill.cli import emit
+from twill.forked import ForkedAnswer
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
@@ -26,7 +26,7 @@ class Solves:
         self.budget = SharedBudget(seconds)
         self.known: list[tuple[Question, Schedule]] = []
         self.first: Question | None = None
-        self.beside = Beside(self.solved, processes, load_solver)
+        self.forked = ForkedAnswer(self.solved, processes, load_solver)
 
     def solved(self, graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Schedule:
         """One solve."""
@@ -35,16 +35,16 @@ class Solves:
     def begin(self, first: Question) -> None:
         """What is asked first, or never: worked on from now on, until the end of a `with`."""
         self.first = first
-        self.beside.about(*first)
+        self.forked.about(*first)
 
     def __enter__(self) -> Solves:
-        self.beside.__enter__()
+        self.forked.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.beside.__exit__(kind, error, trace)
+        self.forked.__exit__(kind, error, trace)
 
     def __call__(self, graph: DependenceGraph, machine: Machine, arguments: Namespace) -> Schedule:
         """The schedule of a question. Raises what `twill.cli.emit.solved` raises."""
@@ -59,9 +59,9 @@ class Solves:
         """What is worked on already."""
         self.first = None
         try:
-            return self.beside.answer()
+            return self.forked.answer()
         finally:
-            self.budget.spent += self.beside.seconds
+            self.budget.spent += self.forked.seconds
 
 
 def load_solver() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from itertools import count
 
 from twill import exc
-from twill.codegen.emit import Emission, emit, emit_spilling, least_spilling
+from twill.codegen.emit import Emission, emit, emit_slow, least_slow
 from twill.codegen.extraction import Extracted as Extracted
 from twill.codegen.extraction import extract as extract
 from twill.codegen.extraction import extract_module as extract_module
@@ -73,23 +73,22 @@ def emit_solved(
         except exc.BudgetExhausted as ended:
             raise refused from ended
         except (exc.Infeasible, exc.UnsupportedInKernel) as unlike:
-            if least_spilling(*([refused] if isinstance(refused, exc.CandidateRefused) else [])) is None:
+            if least_slow(*([refused] if isinstance(refused, exc.CandidateRefused) else [])) is None:
                 raise
-            raise refused from unlike  # which a build is left of
+            raise refused from unlike  # it has a slow build
         except exc.CandidateRefused as again:
             if isinstance(refused, exc.CandidateRefused):
-                again.spilling = least_spilling(again, refused)
+                again.slow_build = least_slow(again, refused)
             raise
 
 
-def with_spills(make: Callable[[], Emission], note: OnStep = lambda text: None, processes: int = 1) -> Emission:
-    """What `make` makes; where all that it tries is refused, what spills or waits for products least of it, if that is
-    little (`twill.codegen.emit.emit_spilling`), with a note. For whoever has nothing else to ask for. Errors: those of
-    `make`."""
+def with_slow_builds(make: Callable[[], Emission], note: OnStep = lambda text: None, processes: int = 1) -> Emission:
+    """What `make` makes; where all that it tries is refused, the least slow of the builds that would be right
+    (`twill.codegen.emit.emit_slow`), with a note. For whoever has nothing else to ask for. Errors: those of `make`."""
     try:
         return make()
     except exc.CandidateRefused as refused:
-        made = emit_spilling(refused, processes)
+        made = emit_slow(refused, processes)
     name, spilled = made.program.program.kernel, made.facts.spill_stores
     if any(remark.serialized or remark.injected_wait for remark in made.facts.remarks):
         what = "is compiled with waits behind its products"

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from twill import exc
-from twill.codegen.compile.facts import KernelFacts
+from twill.codegen.compile.facts import MOST_SPILLED, KernelFacts
 from twill.codegen.compile.nvrtc import Build, compile_cubin
 from twill.codegen.lower.candidates import (
     REFUSED,
@@ -48,13 +48,12 @@ from twill.ptx.parse import parse
 from twill.schedule.document import Schedule
 
 WAITS = ("serialized", "wait")  # causes of a refusal: waits for products that the text has not
-SPILLED = 1024  # bytes that a thread of a kernel may store of spilled registers, where nothing else is left
 
 
 @dataclass(frozen=True)
-class Spilling:
-    """A kernel whose build is right, and was refused for what takes time alone: what it spills, or that the compiler
-    waits after every product."""
+class SlowBuild:
+    """A kernel whose build was refused though it would be right, since it spills or since the compiler waits after
+    every product. refused: for what."""
 
     program: WarpProgram
     specialization: Specialization
@@ -112,11 +111,11 @@ def emit(
 
     Errors: ScheduleMismatch, UnsupportedInKernel, SharedMemoryFull from lowering; WarpProgramBroken, UnknownProblem,
     and BudgetExhausted when the time is over, from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected
-    from compiling, CodeBroken of what was compiled. A CandidateRefused says what spilled least (`emit_spilling`).
+    from compiling, CodeBroken of what was compiled. A CandidateRefused has the least slow build (`emit_slow`).
     """
     on_step("lowering")
     refused: list[WarpProgram] = []
-    spilling: list[Spilling] = []
+    slow: list[SlowBuild] = []
     solved = [Roomier(0, schedule)]
 
     def attempt(candidate: LoweringCandidate) -> Emission | CandidateRefusal:
@@ -133,7 +132,7 @@ def emit(
             return _emitted(made, specialization, scheduled, machine, on_step, over, processes)
         except exc.BuildRejected as rejected:
             if is_slow(rejected):
-                spilling.append(Spilling(made, specialization, scheduled, machine, rejected))
+                slow.append(SlowBuild(made, specialization, scheduled, machine, rejected))
             raise
 
     def notify(became: Attempt) -> None:
@@ -151,44 +150,44 @@ def emit(
     try:
         return search(candidates(wired.program, schedule, machine), attempt, notify, again, over)
     except (exc.CandidateRefused, exc.UnsupportedInKernel) as last:
-        left = min(spilling, key=slowness, default=None)
+        left = min(slow, key=slowness, default=None)
         if isinstance(last, exc.CandidateRefused):
-            last.spilling = left
+            last.slow_build = left
             raise
         if left is None:
             raise
-        left.refused.spilling = left  # what another candidate has not is no reason against this one
+        left.refused.slow_build = left  # what another candidate has not is no reason against this one
         raise left.refused from last
 
 
 def is_slow(rejected: exc.BuildRejected) -> bool:
-    """Whether a build was refused for what takes time alone, and not all of it; or none was made, for its tiles are
-    too many."""
-    spills = rejected.cause == "spill" and (rejected.facts is None or 0 < rejected.spilled <= SPILLED)
-    return spills or (rejected.cause in WAITS and rejected.spilled <= SPILLED)
+    """Whether a refused build would be right and is not slower than a last resort may be: waits, and spills of at most
+    `MOST_SPILLED` bytes. A kernel that was not built, since its tiles have more registers than its threads, may be."""
+    spills = rejected.cause == "spill" and (rejected.facts is None or 0 < rejected.spilled <= MOST_SPILLED)
+    return spills or (rejected.cause in WAITS and rejected.spilled <= MOST_SPILLED)
 
 
-def slowness(one: Spilling) -> tuple[bool, bool, int]:
-    """Which of such builds is taken, the least of it: one that only spills before one whose products wait, and that
-    before what nobody has built."""
+def slowness(one: SlowBuild) -> tuple[bool, bool, int]:
+    """In which order such builds are taken: those that only spill, those whose products wait, those that were not built
+    yet; each by the bytes that they spill."""
     return one.refused.facts is None, one.refused.cause in WAITS, one.refused.spilled
 
 
-def least_spilling(*refused: exc.CandidateRefused) -> Spilling | None:
-    """What spills or waits least of all that was refused; None if nothing was refused for that alone."""
-    found = (one.spilling for one in refused if isinstance(one.spilling, Spilling))
+def least_slow(*refused: exc.CandidateRefused) -> SlowBuild | None:
+    """The first of the slow builds among what was refused; None if there is none."""
+    found = (one.slow_build for one in refused if isinstance(one.slow_build, SlowBuild))
     return min(found, key=slowness, default=None)
 
 
-def emit_spilling(refused: exc.CandidateRefused, processes: int = 1) -> Emission:
-    """The kernel that spills or waits least of those that were refused, for when nothing else is left to try. Errors:
-    the refusal itself, if none was refused for that alone; those of `emit`."""
-    found = least_spilling(refused)
+def emit_slow(refused: exc.CandidateRefused, processes: int = 1) -> Emission:
+    """The least slow of the builds that were refused, for when nothing else is left to try. Errors: the refusal itself,
+    if there is no slow build; those of `emit`."""
+    found = least_slow(refused)
     if found is None:
         raise refused
     asked = (found.program, found.specialization, found.schedule, found.machine)
     try:
-        return _emitted(*asked, lambda step: None, never, processes, SPILLED)
+        return _emitted(*asked, lambda step: None, never, processes, last_resort=True)
     except exc.BuildRejected as rejected:  # one that was not built before
         raise refused from rejected
 
@@ -201,17 +200,17 @@ def _emitted(
     on_step: Callable[[str], None],
     over: Callable[[], bool],
     processes: int,
-    spills: int = 0,
+    last_resort: bool = False,
 ) -> Emission:
     """A warp program, compiled and checked, and its PTX with it. The compiler works beside the abstract machine, and
-    ends it where it refuses the build: builds are refused far more often than programs are wrong. spills: bytes that
-    a thread may store, whatever time they take; products may wait then, too."""
+    ends it where it refuses the build: builds are refused far more often than programs are wrong. last_resort: a
+    slow build is taken, too (`is_slow`)."""
     program = warp_program.program
-    if not spills:
+    if not last_resort:
         refuse_crowded(warp_program)
     on_step("printing, compiling, and running on the abstract machine")
     with ThreadPoolExecutor(1, "compiler") as compiler:
-        building = compiler.submit(build_and_read, warp_program, specialization, schedule, machine, spills)
+        building = compiler.submit(build_and_read, warp_program, specialization, schedule, machine, last_resort)
         try:
             violations = verify(
                 warp_program,
@@ -236,11 +235,11 @@ def rejected(building: Future[Emission]) -> bool:
 
 
 def build_and_read(
-    warp_program: WarpProgram, specialization: Specialization, schedule: Schedule, machine: Machine, spills: int
+    warp_program: WarpProgram, specialization: Specialization, schedule: Schedule, machine: Machine, last_resort: bool
 ) -> Emission:
     """The kernel of a warp program, whose PTX was read for what no statement of the program says. Errors: those of
     `build_kernel`, CodeBroken."""
-    built = build_kernel(warp_program, specialization, schedule, machine, spills=spills)
+    built = build_kernel(warp_program, specialization, schedule, machine, last_resort=last_resort)
     refuse_misordered(warp_program, built)
     refuse_early(warp_program, built)
     return built
@@ -303,13 +302,12 @@ def build_kernel(
     schedule: Schedule,
     machine: Machine,
     accept_slow: bool = False,
-    spills: int = 0,
+    last_resort: bool = False,
 ) -> Emission:
     """The kernel of a warp program, printed and compiled, which nobody may launch before the program is known to be
     right. Errors as for compiling.
 
-    accept_slow: also one that would run badly, to look at it. spills: bytes that a thread may store of spilled
-    registers.
+    accept_slow: also one that would run badly, to look at it. last_resort: also one that is slow (`is_slow`).
     """
     printed = print_cuda(warp_program, machine)
     program = warp_program.program
@@ -321,7 +319,7 @@ def build_kernel(
         accept_slow=accept_slow,
         fused=program.fp_fusion and not program.strict,
         persistent=spills_little(warp_program, machine),
-        spills=spills,
+        last_resort=last_resort,
     )
     manifest = make_manifest(
         warp_program,

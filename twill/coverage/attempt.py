@@ -86,7 +86,7 @@ def attempt(
 
 def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Stage:
     """How far the kernel comes. Raises what refuses it."""
-    from twill.codegen.emission import emit_solved, extract, with_spills
+    from twill.codegen.emission import emit_solved, extract, with_slow_builds
     from twill.codegen.room import PatientSolver
     from twill.coverage.keep import keep
     from twill.kernel.specialization import problem_of
@@ -114,7 +114,7 @@ def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Sta
 
     with progress.at("emission"):
         patient = PatientSolver(solve, EMISSION * asked.emit)
-        emission = with_spills(lambda: emit_solved(kernel, machine, patient))
+        emission = with_slow_builds(lambda: emit_solved(kernel, machine, patient))
         progress.spilled = emission.facts.spill_stores
         if asked.keep:
             keep(Path(asked.keep), found, kernel.program, emission)

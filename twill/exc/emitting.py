@@ -33,10 +33,10 @@ class CudaRejected(TwillError):
 
 
 class CandidateRefused(TwillError):
-    """One way to lower a schedule has no room; another one may (`twill.codegen.lower.candidates`). spilling: the build
-    that spills least of those that were refused for spills alone, if there is one."""
+    """One way to lower a schedule has no room; another one may (`twill.codegen.lower.candidates`). slow_build: the
+    least slow of the builds that were refused for their speed alone, if there is one."""
 
-    spilling: object = None
+    slow_build: object = None
 
 
 class BuildRejected(CandidateRefused):

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NoReturn
 
-from twill.beside import Beside
 from twill.exc import BadPin, BudgetExhausted, Infeasible, StrategyGaveUp
+from twill.forked import ForkedAnswer
 from twill.graph.cooperation import cooperations, in_columns, row_dims
 from twill.graph.costed import Cooperation, CostedGraph
 from twill.graph.dependence import Region
@@ -123,7 +123,9 @@ class CandidateSearch:
     def _finished(self, searches: Sequence[Searching]) -> list[Solved]:
         """The schedules of searches that have found I: of the first here, of each other by a copy of this process."""
         with ExitStack() as stack:
-            asked = (Beside(partial(_end, search, quiet=True), self.job.copies) for search in searches[1:])
+            asked = (
+                ForkedAnswer(partial(_end, search, quiet=True), self.job.solver_processes) for search in searches[1:]
+            )
             others = [stack.enter_context(one) for one in asked]
             ended = [_end(searches[0]), *(one.answer() for one in others)]
         for search, (_, over) in zip(searches, ended, strict=True):

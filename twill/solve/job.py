@@ -49,9 +49,8 @@ class SolveJob:
     processes: int = 1
 
     @property
-    def copies(self) -> int:
-        """Processes that questions may be dealt to: one where a solver is a program of its own, with which only one
-        process can talk."""
+    def solver_processes(self) -> int:
+        """Processes that may ask the solver: one where it is a program of its own, with which only one can talk."""
         return self.processes if self.options.solver == "z3" else 1
 
     def quiet(self) -> SolveJob:

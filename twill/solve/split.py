@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from functools import partial
 
-from twill.beside import Beside
 from twill.exc import BadPin, Infeasible
+from twill.forked import ForkedAnswer
 from twill.graph.cooperation import MAX_FUSE
 from twill.graph.dependence import Region
 from twill.graph.exponentials import GROUP, has_polynomial, splittable
@@ -41,12 +41,12 @@ def winner(job: SolveJob, region: Region, width: int = 1) -> Winner:
             if whole is not None:
                 return whole
             with ExitStack() as stack:
-                asked: list[Beside[Within]] = []
+                asked: list[ForkedAnswer[Within]] = []
 
                 def ask(cycles: float) -> None:
                     """Whether fewer will do, as soon as I is known."""
                     first = partial(_within, job.quiet(), region, width, _next(job, region, width, share, cycles))
-                    asked.append(stack.enter_context(Beside(partial(first, cycles), job.copies)))
+                    asked.append(stack.enter_context(ForkedAnswer(partial(first, cycles), job.solver_processes)))
 
                 found = CandidateSearch(job, region, width, share).winner(ask)
                 return fewer(job, region, width, found, share, first=asked.pop() if asked else None)
@@ -84,7 +84,7 @@ def fewer(
     found: Winner,
     share: int,
     few: int = -STEP,
-    first: Beside[Within] | None = None,
+    first: ForkedAnswer[Within] | None = None,
 ) -> Winner:
     """The same with the least share that takes no more I than `share`, with which it was found. few: a smaller one that
     takes more (-2: none is known). The next smaller one comes first: where that takes more, so do the others, of which

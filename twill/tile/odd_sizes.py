@@ -16,8 +16,8 @@ from fractions import Fraction
 from functools import cache, partial
 from typing import Any
 
-from twill.beside import Beside
 from twill.exc import KernelDoesNotCompile
+from twill.forked import ForkedAnswer
 from twill.kernel.specialization import Specialization
 from twill.tile.program import TileProgram
 from twill.tile.translate import translate
@@ -60,7 +60,7 @@ def _read(spec: Specialization, known: Known, processes: int) -> TileProgram:
 def read_ahead(spec: Specialization, size: int, known: Known, processes: int) -> None:
     """Reads the programs that the one at `size` is mostly derived from, every second one in a copy of this process."""
     wanted = [at(spec, size, sample) for sample in samples(spec, size)[:NEAREST]]
-    with Beside(partial(_read_all, wanted[1::2], known), processes) as others:
+    with ForkedAnswer(partial(_read_all, wanted[1::2], known), processes) as others:
         _read_all(wanted[::2], known)
         known |= others.answer()
 

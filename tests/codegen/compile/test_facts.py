@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from twill import exc
-from twill.codegen.compile.facts import FEW, KernelFacts, Remark, read_facts, refuse
+from twill.codegen.compile.facts import FEW, MOST_SPILLED, KernelFacts, Remark, read_facts, refuse
 from twill.codegen.compile.listing import ListedInstruction, Listing
 from twill.codegen.print.cuda.compiled import IGNORED_BUDGET
 from twill.codegen.print.kernel_lines import KernelLines, SourceLine
@@ -91,14 +91,14 @@ def test_a_few_registers_that_are_spilled_once_an_instance_are_no_reason_to_refu
             refuse((spilled,), KernelLines("kernel.py", {}), persistent)
 
 
-def test_spills_up_to_what_is_asked_for_are_taken_and_waits_with_them() -> None:
+def test_waits_and_some_spills_are_taken_as_a_last_resort() -> None:
     serialized = Remark("C7510", "Potential Performance Loss: wgmma.mma_async instructions are serialized", None)
-    for slow in (facts(spill_stores=16, spill_loads=64), facts(remarks=(serialized,))):
-        refuse((slow,), KernelLines("kernel.py", {}), spills=16)
+    for slow in (facts(spill_stores=MOST_SPILLED, spill_loads=64), facts(remarks=(serialized,))):
+        refuse((slow,), KernelLines("kernel.py", {}), last_resort=True)
     ignored = Remark("C7508", f"Potential Performance Loss: {IGNORED_BUDGET}", None)
-    for wrong in (facts(spill_stores=20), facts(spill_stores=16, remarks=(ignored,))):
+    for wrong in (facts(spill_stores=MOST_SPILLED + 4), facts(spill_stores=16, remarks=(ignored,))):
         with pytest.raises(exc.BuildRejected):
-            refuse((wrong,), KernelLines("kernel.py", {}), spills=16)
+            refuse((wrong,), KernelLines("kernel.py", {}), last_resort=True)
     with pytest.raises(exc.BuildRejected, match="serialized"):
         refuse((facts(remarks=(serialized,)),), KernelLines("kernel.py", {}))
 

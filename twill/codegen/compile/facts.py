@@ -174,23 +174,28 @@ def _ptx_place(listing: Listing | None, line: int) -> SourceLine | None:
 # ---------------------------------------------------------------- refusing
 
 
-def refuse(facts: tuple[KernelFacts, ...], lines: KernelLines, persistent: bool = False, spills: int = 0) -> None:
+MOST_SPILLED = 1024  # bytes that a thread of a kernel may store of spilled registers, where nothing else is left
+
+
+def refuse(
+    facts: tuple[KernelFacts, ...], lines: KernelLines, persistent: bool = False, last_resort: bool = False
+) -> None:
     """Raise BuildRejected for the first function that spills so that it takes time, waits more than its text says or
-    lost its budget. persistent: as for `KernelFacts.spills`. spills: bytes that a thread may store, whatever time they
-    take; where there are some, products may wait, too."""
+    lost its budget. persistent: as for `KernelFacts.spills`. last_resort: waits are taken, and spills of at most
+    `MOST_SPILLED` bytes."""
     for fact in facts:
         for remark in fact.remarks:
             if remark.ignored_budget:
                 hint = "a bound on threads with one CTA per SM, and one branch per role, let ptxas honour it"
                 raise _rejected("budget", f"{remark.text} ({remark.code})", fact, fact.first_budget, lines, hint)
-            if remark.injected_wait and not spills:
+            if remark.injected_wait and not last_resort:
                 hint = "a wait before the first use of the multiply's registers"
                 raise _rejected("wait", f"{remark.text} ({remark.code})", fact, remark.place, lines, hint)
-            if remark.serialized and not spills:
+            if remark.serialized and not last_resort:
                 place = remark.place or fact.first_mma
                 hint = "a smaller tile, a larger register budget, or no change to operands while a multiply runs"
                 raise _rejected("serialized", f"{remark.text} ({remark.code})", fact, place, lines, hint)
-        if fact.spills(persistent) and not 0 < fact.spill_stores <= spills:
+        if fact.spills(persistent) and not (last_resort and 0 < fact.spill_stores <= MOST_SPILLED):
             message = (
                 f"function '{fact.function}' spills registers: {fact.spill_stores} bytes stored, "
                 f"{fact.spill_loads} bytes loaded per thread, with {fact.registers} registers"

@@ -54,7 +54,7 @@ def compile_cubin(
     count_in_sass: bool = False,
     fused: bool = True,
     persistent: bool = False,
-    spills: int = 0,
+    last_resort: bool = False,
 ) -> Build:
     """Compile a kernel's text, put behind the headers and the multiplies of `shapes`.
 
@@ -62,7 +62,7 @@ def compile_cubin(
     accept_slow: keep a build that would run badly (its facts say why).
     fused: products of floats and the sums that they go into may become one instruction, rounded once.
     persistent: all that the kernel does is in loops over program instances.
-    spills: bytes that a thread may store of registers that are spilled, whatever time they take.
+    last_resort: as for `twill.codegen.compile.facts.refuse`.
     count_in_sass: count multiplies in the machine code rather than in the PTX; the disassembler takes longer than the
     compiler, so it runs only for this and to find the line of a spill.
 
@@ -77,7 +77,7 @@ def compile_cubin(
     if count_in_sass or any(fact.spill_stores or fact.spill_loads for fact in facts):
         facts = read_facts(log, in_ptx, read_sass(disassemble(cubin) or ""))
     if not accept_slow:
-        refuse(facts, lines or KernelLines(name, {}, name), persistent, spills)
+        refuse(facts, lines or KernelLines(name, {}, name), persistent, last_resort)
     return Build(arch=arch, source=text, cubin=cubin, ptx=ptx, log=log, facts=facts)
 
 

@@ -78,7 +78,7 @@ class Target:
         if self.mma is None:
             return "no matrix multiply"
         if self.mma.tensor:
-            return f"{self._tensor_rows} rows, columns in {self.mma.columns}s up to {self.mma.most_columns}"
+            return f"{self._row_words} rows, columns in {self.mma.columns}s up to {self.mma.most_columns}"
         fewer = f" or {self.mma.padded}s below" if self.mma.padded else ""
         return f"rows in {self.mma.rows}s{fewer}, columns in {self.mma.columns}s"
 
@@ -88,7 +88,7 @@ class Target:
         if self.mma is None:
             return "another machine (`--machine`)"
         if self.mma.tensor:
-            return f"tiles whose results have {self._tensor_rows} rows and at most {self.mma.most_columns} columns"
+            return f"tiles whose results have {self._row_words} rows and at most {self.mma.most_columns} columns"
         return "other tile sizes"
 
     def has_result(self, rows: int, columns: int) -> bool:
@@ -108,14 +108,19 @@ class Target:
     def has_rows(self, rows: int) -> bool:
         """Whether a matrix of so many rows is one of those results."""
         if self.mma is not None and self.mma.tensor:
-            return rows == self.mma.rows or (self.mma.half and rows * 2 == self.mma.rows)
+            return rows in self.tensor_rows
         return self.mma is not None and (not rows % self.mma.rows or self.is_padded(rows))
 
     @property
-    def _tensor_rows(self) -> str:
-        """Rows of results in tensor memory, in words."""
-        assert self.mma is not None
-        return f"{self.mma.rows} or {self.mma.rows // 2}" if self.mma.half else str(self.mma.rows)
+    def tensor_rows(self) -> tuple[int, ...]:
+        """Rows that results in tensor memory can have, the most first."""
+        if self.mma is None or not self.mma.tensor:
+            return ()
+        return (self.mma.rows, self.mma.rows // 2) if self.mma.half else (self.mma.rows,)
+
+    @property
+    def _row_words(self) -> str:
+        return " or ".join(map(str, self.tensor_rows))
 
     def warp_rows_of(self, rows: int) -> int:
         """Neighbouring rows that a warp has of a matrix of so many, which lies as the result of a product."""

@@ -28,7 +28,7 @@ def program_on(program: TileProgram, machine: Machine, integers: bool = True) ->
     if integers and target.mma is not None and target.mma.integers:
         program = whole_integers(program, target.contracted("i8"))
     program = transpose_short(separate_sums(program), target.has_rows)
-    return put_products_in_loops(repeat_rows(program, target.has_rows))
+    return put_products_in_loops(repeat_rows(program, target.tensor_rows))
 
 
 def graph_on(program: TileProgram, graph: DependenceGraph, machine: Machine) -> DependenceGraph:

@@ -1,30 +1,29 @@
-"""Products of fewer rows and columns than the tensor core has rows are made with their rows repeated.
+"""Products of fewer rows than an instruction into tensor memory has are made with their rows repeated.
 
 ::
 
     c = dot(a, b, acc)     of 16 x 32, becomes     r = the rows of a, four times;  t = dot(r, b)     of 64 x 32
                                                    c = acc + the first 16 rows of t
 
-An instruction into tensor memory has 128 rows or 64. Products of so many columns are transposed
-(`twill.tile.rewrite.short_products`); these are left. The rows that are repeated are computed and not read.
+Instructions into tensor memory have few numbers of rows (here 64). Products of so many columns are transposed instead
+(`twill.tile.rewrite.short_products`). Results of the repeated rows are computed and not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from twill.tile.program import Items, Loop, Op, TileProgram, TileType
 from twill.tile.rewrite.straight_products import is_zero
 from twill.tile.rewrite.writer import OpWriter
 
-PRODUCT, RANK, MOST = "dot", 2, 128
+PRODUCT, RANK = "dot", 2
 
 
-def repeat_rows(program: TileProgram, has_rows: Callable[[int], bool]) -> TileProgram:
-    """The program with such products; the same one if there are none. has_rows: whether the tensor core has results of
-    so many rows."""
-    writer = _Repeater(program, has_rows)
+def repeat_rows(program: TileProgram, possible: Sequence[int]) -> TileProgram:
+    """The program with such products; the same one if there are none. possible: rows that results can have."""
+    writer = _Repeater(program, tuple(sorted(possible)))
     body = writer.block(program.body)
     if not writer.changed:
         return program
@@ -34,7 +33,7 @@ def repeat_rows(program: TileProgram, has_rows: Callable[[int], bool]) -> TilePr
 @dataclass
 class _Repeater:
     program: TileProgram
-    has_rows: Callable[[int], bool]
+    possible: tuple[int, ...]
     changed: bool = False
 
     def __post_init__(self) -> None:
@@ -70,10 +69,8 @@ class _Repeater:
         return [*self.write.made, Op(op.id, "add", (added[0], part), op.results, (), op.line, op.name)]
 
     def rows(self, rows: int) -> int | None:
-        """So many that the tensor core has; None if it has these, or no multiple of them."""
-        more = (count for count in range(rows, MOST + 1, rows) if self.has_rows(count))
-        found = next(more, rows)
-        return None if found == rows else found
+        """The fewest possible rows that are a multiple of these; None if there are none, or these are possible."""
+        return None if rows in self.possible else next((count for count in self.possible if count % rows == 0), None)
 
     def repeated(self, op: Op, rows: int) -> int:
         """The left operand with its rows repeated; of a transposed tile, the columns of that."""

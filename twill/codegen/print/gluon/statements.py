@@ -340,7 +340,7 @@ def print_bulk_wait(stmt: BulkWait, role: Role) -> None:
 
 # ---------------------------------------------------------------- control
 def print_if(stmt: If, role: Role) -> None:
-    """A branch; `twill.codegen.print.gluon.branches`."""
+    """A branch that all threads of the partition take."""
     print_branch(stmt, role, print_block)
 
 

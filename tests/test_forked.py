@@ -8,21 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from twill.beside import Beside
 from twill.exc import BudgetExhausted, Infeasible, StrategyGaveUp, TwillError
+from twill.forked import ForkedAnswer
 
 
 def test_another_process_answers_while_this_one_works() -> None:
-    with Beside(os.getpid, 2) as asked:
+    with ForkedAnswer(os.getpid, 2) as asked:
         assert asked.answer() != os.getpid()
         assert asked.seconds > 0
 
 
 def test_with_one_process_the_question_is_asked_when_the_answer_is_wanted() -> None:
     asked = list[int]()
-    with Beside(lambda: asked.append(1), 1) as beside:
+    with ForkedAnswer(lambda: asked.append(1), 1) as forked:
         assert asked == []
-        beside.answer()
+        forked.answer()
     assert asked == [1]
 
 
@@ -39,8 +39,8 @@ def test_what_a_user_can_mend_is_raised_as_it_was(error: TwillError) -> None:
     def ask() -> None:
         raise error
 
-    with Beside(ask, 2) as beside, pytest.raises(type(error)) as raised:
-        beside.answer()
+    with ForkedAnswer(ask, 2) as forked, pytest.raises(type(error)) as raised:
+        forked.answer()
     assert raised.value.describe() == error.describe()
     assert vars(raised.value) == vars(error)
 
@@ -53,8 +53,8 @@ def test_a_copy_that_dies_is_asked_for_nothing() -> None:
             os._exit(0)  # without an answer
         return "asked again"
 
-    with Beside(ask, 2) as beside:
-        assert beside.answer() == "asked again"
+    with ForkedAnswer(ask, 2) as forked:
+        assert forked.answer() == "asked again"
 
 
 def test_nobody_works_on_what_nobody_waits_for(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_nobody_works_on_what_nobody_waits_for(tmp_path: Path) -> None:
         told.write_text(str(os.getpid()))
         time.sleep(600)
 
-    with Beside(ask, 2):
+    with ForkedAnswer(ask, 2):
         while not (told.exists() and told.read_text()):
             time.sleep(0.01)
     with pytest.raises(ProcessLookupError):
@@ -73,15 +73,15 @@ def test_nobody_works_on_what_nobody_waits_for(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_what_is_asked_may_be_told_when_the_copy_is_ready(tmp_path: Path, processes: int) -> None:
-    with Beside(lambda a, b: a + b, processes, (tmp_path / "ready").touch) as beside:
-        beside.about(2, 3)
-        assert beside.answer() == 5
+    with ForkedAnswer(lambda a, b: a + b, processes, (tmp_path / "ready").touch) as forked:
+        forked.about(2, 3)
+        assert forked.answer() == 5
     assert (tmp_path / "ready").exists() == (processes > 1)
 
 
 def test_a_copy_that_is_told_nothing_ends() -> None:
-    with Beside(os.getpid, 2, os.getpid) as beside:
-        copy = beside._copy
+    with ForkedAnswer(os.getpid, 2, os.getpid) as forked:
+        copy = forked._copy
     assert copy is not None
     with pytest.raises(ProcessLookupError):
         os.kill(copy, 0)

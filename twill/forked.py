@@ -1,7 +1,7 @@
-"""A question that a copy of this process answers while this one does other work.
+"""A function that a forked copy of this process calls while this one does other work.
 
-The copy only ever gives an answer or the error that it ended with. Whatever else becomes of it, the question is asked
-again here, so that an answer is that of one process.
+The copy gives back the function's result, or the error for users that it raised. If it ends otherwise, the function is
+called again in this process, so that the result does not depend on there being a copy.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
-class Beside(Generic[Answer]):
-    """The answer to `ask`, worked on from now on; where there is no other process for it, not before it is asked for.
-    Behind a `with` it is not worked on any more. processes: that may be at work. prepare: done by the copy at once,
-    which then waits until it is told what to ask `about`. seconds: that the copy took for the answer."""
+class ForkedAnswer(Generic[Answer]):
+    """The result of `ask`, which a copy begins to compute at once; without a second process, `answer` computes it. The
+    end of a `with` kills the copy. processes: that may be at work. prepare: called by the copy first, which then waits
+    for the arguments of `ask` (`about`). seconds: that the copy took."""
 
     def __init__(self, ask: Callable[..., Answer], processes: int, prepare: Callable[[], object] | None = None) -> None:
         self.ask, self.seconds = ask, 0.0
@@ -64,7 +64,7 @@ class Beside(Generic[Answer]):
             os.close(end)
         self._copy = copy
 
-    def __enter__(self) -> Beside[Answer]:
+    def __enter__(self) -> ForkedAnswer[Answer]:
         return self
 
     def __exit__(
@@ -75,7 +75,7 @@ class Beside(Generic[Answer]):
             self._over()
 
     def about(self, *given: object) -> None:
-        """Tells what `ask` is to be given. To be called once, of what is prepared."""
+        """Gives the arguments of `ask`. To be called once, where there is something to prepare."""
         self._given = given
         if self._copy is not None:
             with suppress(OSError):  # of a copy that has ended
@@ -84,7 +84,7 @@ class Beside(Generic[Answer]):
             self._telling = -1
 
     def answer(self) -> Answer:
-        """The answer, waited for. Raises what `ask` raises. To be called once."""
+        """Waits for the result. Raises what `ask` raises. To be called once."""
         if self._copy is not None:
             found = _read(self._answer)
             if self._over() == 0 and found:
