@@ -123,10 +123,8 @@ class CandidateSearch:
     def _finished(self, searches: Sequence[Searching]) -> list[Solved]:
         """The schedules of searches that have found I: of the first here, of each other by a copy of this process."""
         with ExitStack() as stack:
-            asked = (
-                ForkedAnswer(partial(_end, search, quiet=True), self.job.solver_processes) for search in searches[1:]
-            )
-            others = [stack.enter_context(one) for one in asked]
+            ends = [partial(_end, search, quiet=True) for search in searches[1:]]
+            others = [stack.enter_context(ForkedAnswer(end, self.job.solver_processes)) for end in ends]
             ended = [_end(searches[0]), *(one.answer() for one in others)]
         for search, (_, over) in zip(searches, ended, strict=True):
             if over and isinstance(search, Search):

@@ -161,7 +161,7 @@ def batched(op: RawOp, emitter: ProgramBuilder, attributes: dict[str, Attribute]
 
 
 def histogram(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
-    """`tt.histogram x [mask]`. Its result is not defined for negative numbers, so short integers are read as unsigned."""
+    """`tt.histogram x [mask]`. It is not defined for negative numbers, so short integers are read as unsigned."""
     operand, *mask = (emitter.value(one) for one in op.operands)
     kind = emitter.type_of(op.operands[0])
     if kind.element not in ("i32", "i64"):
