@@ -118,3 +118,16 @@ def test_no_axis_begins_before_its_tensor_unless_a_lower_bound_holds_it() -> Non
     assert [axis.stride for axis in counted_down(free, fixed)] == [ONE]
     held = address_of_tile(back, Mask((columns, IndexBound(0, "lower", pid * -4 + 1)), True), fixed)
     assert (held.axes[0].offset, held.axes[0].lower) == (pid * 4 - 1, ZERO)
+
+
+def test_a_number_is_cut_into_rows_and_columns_where_a_bound_on_the_rows_cuts_it() -> None:
+    """Rows that are counted down by blocks, of 64 columns behind the first ones: 128 rows less and 64 columns, not
+    262,080 columns less, from which no tensor map could be read."""
+    wide = Polynomial.constant_of(2048)
+    tile = AffineTile((64, 64), (rows - k) * wide * 64 - 128 * 2048 + 64, (wide, ONE), "X")
+    last = (k - rows) * 64 + 128
+    for bound in (IndexBound(0, "lower", last), IndexBound(0, "upper", last + stride)):
+        first, second = address_of_tile(tile, Mask((bound,), True), fixed).axes
+        assert (first.offset, second.offset) == ((rows - k) * 64 - 128, Polynomial.constant_of(64))
+    elsewhere = Mask((IndexBound(0, "upper", (k - rows) * 64 + stride),), True)
+    assert address_of_tile(tile, elsewhere, fixed).axes[1].offset.constant == 64 - 128 * 2048

@@ -109,12 +109,12 @@ class _Rings:
         shape = tuple(extent // CTAS if axis == halved else extent for axis, extent in enumerate(shape))
         pair = self.sharing is not None and (halved >= 0 or task.place in self.sharing.whole)
         tensor, sharers = task.node.tensor, self.sharers(task.place)
-        known_by = (tensor, shape, element, producer, consumers, task.block, together, pair, sharers)
+        copied = loads and task.node.transport == "tma"  # threads may reach what the TMA does not
+        known_by = (tensor, copied, shape, element, producer, consumers, task.block, together, pair, sharers)
         readers = tuple(r.place for r in (*slot, *away))
         if loads and not held and known_by in shared and self.may_join(task, shared[known_by]):
             made = self.joined(task, shared[known_by], readers)
             return self.deepened(made, self.depth(task)) if self.joining else made
-        copied = loads and task.node.transport == "tma"
         multiplied = any(r.node.kind == "mma" for r in slot)
         alike = (copied, multiplied, shape, element, producer, consumers, task.block, together, held, pair)
         other = next((one for one in self.alike.get(alike, ()) if self.may_join(task, one)), None)

@@ -8,7 +8,8 @@ whether 4·stride is row 4 or another tensor. Offsets are found by, in this orde
    (the index is i + m) if the origin contains stride·m;
 2. division by the strides, largest first. An axis with a bound takes only numbers: what varies and
    is not in the mask (head·rows·stride, where the mask counts rows of one head) is no part of the
-   index that the bound limits, and goes to the constant;
+   index that the bound limits, and goes to the constant. A number that no stride divides is cut where a bound
+   with a part of the index in it cuts it: of -128·2048 + 64, 128 rows where the mask says i < limit + 128;
 3. an axis of stride 1 takes what is left, except terms with a factor that is fixed for the launch
    (batch·stride_batch): those move the whole tile, and stay in the constant.
 
@@ -151,6 +152,9 @@ def find_offsets(
     for axis in sorted(range(len(offsets)), key=lambda axis: size(tile.steps[axis]), reverse=True):
         stride = tile.steps[axis]
         if stride and stride != ONE:
+            whole = Polynomial.constant_of(whole_steps(rest, stride, offsets[axis], axis, mask))
+            offsets[axis] += whole
+            rest -= whole * stride
             quotient, rest = rest.divide(stride)
             taken = Polynomial.constant_of(quotient.constant) if axis in bounded else quotient
             offsets[axis] += taken
@@ -161,6 +165,16 @@ def find_offsets(
         offsets[axis] += index
         rest -= index
     return offsets, constant + rest
+
+
+def whole_steps(rest: Polynomial, stride: Polynomial, offset: Polynomial, axis: int, mask: Mask) -> int:
+    """How many strides the number of an origin is at least, if a bound says that of the index along an axis: one in
+    which a part of the offset is, too. 0 otherwise."""
+    if not stride.is_constant or stride.constant < 1:
+        return 0
+    found = rest.constant // stride.constant
+    said = (b.limit for b in mask.bounds if b.axis == axis and set((-b.limit).terms) & set(offset.terms))
+    return found if any(limit.constant == -found for limit in said) else 0
 
 
 def is_index(monomial: Monomial, bounded: bool, fixed: Callable[[Polynomial], bool]) -> bool:
