@@ -1,6 +1,7 @@
 """What `benchmarks.everything` does: measurements, each by commands that may be called alone, too.
 
-Seconds are those on an H200 with 16 cores, 2026-11-28. `{place}` is a folder of the measurement's own.
+Seconds are what a step is given the time for: measurements took about as long on an H200 in 2026-11, the times for
+building are estimates for 16 cores. `{place}` is a folder of the measurement's own.
 """
 
 from __future__ import annotations
@@ -26,10 +27,13 @@ class Measurement:
     steps: tuple[Step, ...]
 
 
-def _built(module: str, seconds: int, *, build: int, making: str = "build", running: str = "run") -> tuple[Step, ...]:
-    """What is emitted first and measured then."""
-    emit = Step(f"python -m {module} {making} {{place}}", build)
-    return emit, Step(f"python -m {module} {running} {{place}}", seconds, gpu=True)
+FOR_MACHINE = " --machine {machine}"
+
+
+def _built(module: str, seconds: int, *, build: int, making: str = "build", more: str = "") -> tuple[Step, ...]:
+    """What is emitted first and measured then. more: words for emitting."""
+    emit = Step(f"python -m {module} {making} {{place}}{more}", build)
+    return emit, Step(f"python -m {module} run {{place}}", seconds, gpu=True)
 
 
 def _table(name: str, about: str, seconds: int) -> Measurement:
@@ -43,13 +47,15 @@ MEASUREMENTS = (
     Measurement(
         "memory",
         "kernels without products beside Triton and PyTorch",
-        (
-            Step("python -m benchmarks.memory build {place} --machine {machine}", 120),
-            Step("python -m benchmarks.memory run {place}", 30, gpu=True),
-        ),
+        _built("benchmarks.memory", 30, build=120, more=FOR_MACHINE),
     ),
     Measurement(
-        "examples-right", "every kept kernel beside Triton's and float64", _built("tests.gpu.examples", 100, build=120)
+        "examples-right",
+        "every kept kernel beside Triton's and float64, then predicted and measured cycles",
+        (
+            *_built("tests.gpu.examples", 100, build=120, more=FOR_MACHINE),
+            Step("python -m benchmarks.predicted {place} --out {place}/predicted.json", 60, gpu=True),
+        ),
     ),
     Measurement(
         "gluon",
@@ -59,27 +65,20 @@ MEASUREMENTS = (
     _table("gemm", "GEMM in bf16 beside cuBLAS and Triton", 90),
     _table("attention", "attention forward beside FlashAttention, cuDNN and Triton", 126),
     Measurement(
-        "operands", "weights of 8 and 4 bits, K^T V, block scales", _built("benchmarks.operands", 60, build=60)
+        "operands",
+        "weights of 8 and 4 bits, K^T V, block scales",
+        _built("benchmarks.operands", 60, build=60, more=FOR_MACHINE),
     ),
-    Measurement("paged", "decoding with paged keys and values", _built("benchmarks.paged", 40, build=60)),
+    Measurement(
+        "paged", "decoding with paged keys and values", _built("benchmarks.paged", 40, build=60, more=FOR_MACHINE)
+    ),
     _table("fp8", "GEMM in fp8", 50),
     _table("backward", "attention backward", 105),
     _table("examples", "the other examples", 100),
     Measurement(
         "operations",
         "operations of liger-kernel and fla-core under twill.jit",
-        (
-            Step("python -m benchmarks.operations fill {place} --fill 150", 200, gpu=True),
-            Step("python -m benchmarks.operations run {place}", 150, gpu=True),
-        ),
-    ),
-    Measurement(
-        "predicted",
-        "predicted and measured cycles",
-        (
-            Step("python -m tests.gpu.examples build {place}/examples", 120),
-            Step("python -m benchmarks.predicted {place}/examples --out {place}/predicted.json", 60, gpu=True),
-        ),
+        _built("benchmarks.operations", 150, build=300, making="prepare", more=FOR_MACHINE),
     ),
     Measurement(
         "strict", "kernels of --strict-math, bit by bit", _built("tests.gpu.strict", 60, build=120, making="prepare")
