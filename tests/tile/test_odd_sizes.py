@@ -34,6 +34,20 @@ def kernel(folder: Path, line: str, block: int) -> tuple[str, list[str], list[st
     return f"{path}::scale", ["x=*fp32:16", "y=*fp32:16", "N=i32:16"], [f"BLOCK={block}"]
 
 
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Specialization]:
+    """What this process has Triton compile, as it comes."""
+    found: list[Specialization] = []
+    read = translate.tile_program
+
+    def noted(spec: Specialization) -> TileProgram:
+        found.append(spec)
+        return read(spec)
+
+    monkeypatch.setattr(translate, "tile_program", noted)
+    return found
+
+
 def test_the_wide_gemm_has_tiles_of_192() -> None:
     program = tile_program(resolve("examples/gemm.py", spec="bf16-192"))
     shapes = {program.type_of(op.results[0]).shape for op in program.ops() if op.kind in ("dot", "descriptor_load")}
@@ -42,15 +56,7 @@ def test_the_wide_gemm_has_tiles_of_192() -> None:
     assert {191, 192} <= constants and not {255, 256, 383, 384} & constants
 
 
-def test_two_processes_read_what_one_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[Specialization] = []
-    read = translate.tile_program
-
-    def counted(spec: Specialization) -> TileProgram:
-        compiled.append(spec)
-        return read(spec)
-
-    monkeypatch.setattr(translate, "tile_program", counted)
+def test_two_processes_read_what_one_does(compiled: list[Specialization]) -> None:
     spec, alone = resolve("examples/gemm.py", spec="bf16-192"), Known()
     found = tile_program(spec, alone)
     one = len(compiled)
@@ -67,15 +73,7 @@ def test_several_sizes_are_taken_one_after_the_other() -> None:
     assert {192, 80} <= constants
 
 
-def test_whoever_reads_several_sizes_reads_powers_of_two_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiled: list[Specialization] = []
-    read = translate.tile_program
-
-    def counted(spec: Specialization) -> TileProgram:
-        compiled.append(spec)
-        return read(spec)
-
-    monkeypatch.setattr(translate, "tile_program", counted)
+def test_whoever_reads_several_sizes_reads_powers_of_two_once(compiled: list[Specialization]) -> None:
     known: Known = {}
     for words in (["BLOCK_N=80"], ["BLOCK_N=96"], ["BLOCK_N=80"]):
         sig = [f"{name}=tensordesc<bf16[1,{words[0][8:]},128]>" for name in ("k_desc", "v_desc")]
