@@ -241,6 +241,40 @@ def test_fail_an_emission_whose_time_ends_on_the_abstract_machine(monkeypatch: p
         assert ended.value.exit_code == 4
 
 
+def test_fail_an_emission_whose_compiler_works_on_when_it_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was begun in time may end a little later, and no more: the compiler takes minutes for some kernels."""
+    done, now = Event(), [0.0]
+
+    def takes(seconds: float) -> Callable[..., tuple[()]]:
+        def work(*given: object, **named: object) -> tuple[()]:
+            now[0] += seconds
+            return ()
+
+        return work
+
+    def build(*given: object, last_resort: bool) -> object:
+        done.wait(60)
+        return EMITTED
+
+    def emitted() -> object:
+        solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
+        return emit_solved(kernel(GEMM), machine(), PatientSolver(solved, 40, lambda: now[0]))
+
+    monkeypatch.setattr(emit, "build_kernel", build)
+    monkeypatch.setattr(emit, "refuse_early", lambda program, built: None)
+    monkeypatch.setattr(emit, "refuse_misordered", lambda program, built: None)
+    monkeypatch.setattr(emit, "verify", takes(50))
+    monkeypatch.setattr(emit, "wait", takes(10))
+    try:
+        with pytest.raises(exc.BudgetExhausted, match="the compiler has not ended"):
+            emitted()
+        assert now == [60]
+    finally:
+        done.set()
+    now[:] = [0.0]
+    assert emitted() is EMITTED
+
+
 @pytest.mark.parametrize("cause", ["spill", "serialized", "wait"])
 def test_iterations_do_not_overlap_where_no_schedule_has_more_room(play: Callable[..., Builds], cause: str) -> None:
     """Tiles of one iteration take fewer registers than those of several."""

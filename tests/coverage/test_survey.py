@@ -132,6 +132,21 @@ def test_sizes_by_name_are_halved_until_tiles_are_usual_and_loops_written_out_ar
     assert {one.replace("BLOCK_SIZE", "WIDE") for one in found.const} == constants
 
 
+PARTS = """
+@triton.jit
+def part(x, y, n, BLOCK: tl.constexpr, NT_OFFSET: tl.constexpr):
+    at = (tl.program_id(0) + NT_OFFSET) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
+"""
+
+
+def test_of_a_kernel_that_is_launched_in_parts_the_first_is_guessed(kernel_file: Callable[..., str]) -> None:
+    """Blocks behind 16 others would store nothing at the sizes that checks are made with."""
+    loaded = load(kernel_file(PARTS, name="parts.py"))
+    found, error = specialized(FoundKernel(loaded.path, "part", 1), loaded)
+    assert error is None and "NT_OFFSET=0" in found.const
+
+
 WEIGHTS = """
 @triton.jit
 def unpacked(a, q, y, stride_ak, stride_qk, B: tl.constexpr):

@@ -142,8 +142,8 @@ def _emit_solved(
             return None
 
     schedule = solve(kernel.graph, machine)
-    over = solve.over if isinstance(solve, PatientSolver) else never
-    asked = (notify, kernel.order, cluster, record, roomier, over, processes)
+    over, late = (solve.over, solve.late) if isinstance(solve, PatientSolver) else (never, never)
+    asked = (notify, kernel.order, cluster, record, roomier, over, processes, late)
     return emit(kernel.wired, kernel.specialization, schedule, machine, *asked)
 
 

@@ -6,7 +6,7 @@ Every step may refuse; nothing that was refused by one gets to the next.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from twill import exc
@@ -47,6 +47,8 @@ from twill.manifest.document import CUBIN, MANIFEST, Manifest
 from twill.ptx.parse import parse
 from twill.schedule.document import Schedule
 
+Over = Callable[[], bool]
+SECONDS = 0.5  # from one question whether it is too late to wait for the compiler to the next
 WAITS = ("serialized", "wait")  # causes of a refusal: waits for products that the text has not
 
 
@@ -60,6 +62,7 @@ class SlowBuild:
     schedule: Schedule
     machine: Machine
     refused: exc.BuildRejected
+    late: Over = never
 
 
 @dataclass(frozen=True)
@@ -99,19 +102,21 @@ def emit(
     cluster: int = 1,
     record: Recorder = unrecorded,
     roomier: Callable[[Roomier, exc.CandidateRefused], Roomier | None] = lambda last, rejected: None,
-    over: Callable[[], bool] = never,
+    over: Over = never,
     processes: int = 1,
+    late: Over = never,
 ) -> Emission:
     """The kernel of `schedule`, compiled: the first of its candidates (`twill.codegen.lower.candidates`) that is not
     refused. wired: the program whose graph was scheduled. on_step: gets the name of each step before it begins. order:
     of instances. cluster: CTAs that load tiles together, 1 or 2. record: gets what became of each candidate. roomier: a
     schedule with more registers free than the last one, which the compiler refused, or with more shared memory free
     than the last one, whose rings did not fit. over: whether the time for all of it is. processes: more than one may
-    work at it.
+    work at it. late: whether so much more is over that nobody waits for the compiler any more.
 
     Errors: ScheduleMismatch, UnsupportedInKernel, SharedMemoryFull from lowering; WarpProgramBroken, UnknownProblem,
-    and BudgetExhausted when the time is over, from the abstract machine; BuildToolsMissing, CudaRejected, BuildRejected
-    from compiling, CodeBroken of what was compiled. A CandidateRefused has the least slow build (`emit_slow`).
+    and BudgetExhausted when the time is over, from the abstract machine, or when it is late; BuildToolsMissing,
+    CudaRejected, BuildRejected from compiling, CodeBroken of what was compiled. A CandidateRefused has the least slow
+    build (`emit_slow`).
     """
     on_step("lowering")
     refused: list[WarpProgram] = []
@@ -129,10 +134,10 @@ def emit(
             on_step(f"again with {candidate.asked}")
         refused.append(made)  # unless it is taken
         try:
-            return _emitted(made, specialization, scheduled, machine, on_step, over, processes)
+            return _emitted(made, specialization, scheduled, machine, on_step, over, processes, late)
         except exc.BuildRejected as rejected:
             if is_slow(rejected):
-                slow.append(SlowBuild(made, specialization, scheduled, machine, rejected))
+                slow.append(SlowBuild(made, specialization, scheduled, machine, rejected, late))
             raise
 
     def notify(became: Attempt) -> None:
@@ -187,7 +192,7 @@ def emit_slow(refused: exc.CandidateRefused, processes: int = 1) -> Emission:
         raise refused
     asked = (found.program, found.specialization, found.schedule, found.machine)
     try:
-        return _emitted(*asked, lambda step: None, never, processes, last_resort=True)
+        return _emitted(*asked, lambda step: None, found.late, processes, found.late, last_resort=True)
     except exc.BuildRejected as rejected:  # one that was not built before
         raise refused from rejected
 
@@ -198,8 +203,9 @@ def _emitted(
     schedule: Schedule,
     machine: Machine,
     on_step: Callable[[str], None],
-    over: Callable[[], bool],
+    over: Over,
     processes: int,
+    late: Over,
     last_resort: bool = False,
 ) -> Emission:
     """A warp program, compiled and checked, and its PTX with it. The compiler works beside the abstract machine, and
@@ -209,7 +215,8 @@ def _emitted(
     if not last_resort:
         refuse_crowded(warp_program)
     on_step("printing, compiling, and running on the abstract machine")
-    with ThreadPoolExecutor(1, "compiler") as compiler:
+    compiler = ThreadPoolExecutor(1, "compiler")
+    try:
         building = compiler.submit(build_and_read, warp_program, specialization, schedule, machine, last_resort)
         try:
             violations = verify(
@@ -219,13 +226,28 @@ def _emitted(
                 processes=processes,
             )
         except exc.TwillError:
-            building.result()  # where the compiler refuses the kernel, too, that is the refusal
+            if ended(building, late):
+                building.result()  # where the compiler refuses the kernel, too, that is the refusal
             raise
+        in_time = ended(building, late)
+    finally:
+        compiler.shutdown(wait=building.done())
     if violations and not rejected(building):
         raise exc.WarpProgramBroken(
             program.kernel, [v.describe() for v in violations], file=program.file, line=violations[0].line
         )
+    if not in_time:
+        raise exc.BudgetExhausted("the time for the emission is over, and the compiler has not ended")
     return building.result()
+
+
+def ended(building: Future[Emission], late: Over) -> bool:
+    """Waits for a build to end; whether it did before it was too late."""
+    while not building.done():
+        if late():
+            return False
+        wait((building,), SECONDS)
+    return True
 
 
 def rejected(building: Future[Emission]) -> bool:

@@ -22,6 +22,7 @@ from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 
 ACCUMULATOR_LOAD = "tmem_load"  # the transfer that brings results of products into registers
+LATE = 1.4  # times the time of an emission
 STEP = 2  # granules of registers that are kept free in addition, at least, after each refusal
 
 Solver = Callable[[DependenceGraph, Machine], Schedule]
@@ -48,7 +49,14 @@ class PatientSolver:
 
     def over(self) -> bool:
         """Whether the time is over."""
-        return self.begun is not None and self.clock() - self.begun > self.seconds
+        return self._beyond(self.seconds)
+
+    def late(self) -> bool:
+        """Whether so much more is over that nobody waits any longer for a build that was begun in time."""
+        return self._beyond(LATE * self.seconds)
+
+    def _beyond(self, seconds: float) -> bool:
+        return self.begun is not None and self.clock() - self.begun > seconds
 
 
 def never() -> bool:

@@ -33,6 +33,7 @@ DTYPE = re.compile(r"dtype|_type$", re.IGNORECASE)
 SMALL = re.compile(r"^(bc|b[ij]|nc|w|width|kernel_w\w*)$", re.IGNORECASE)
 CHUNK = re.compile(r"^(b[tkvdmnsl]|c|chunk\w*|bt_size)$", re.IGNORECASE)
 HEAD = re.compile(r"^[kvd]$|head_?dim|d_head|^d(k|v|qk)$|dmodel", re.IGNORECASE)
+FIRST = re.compile(r"(^|_)offset$", re.IGNORECASE)  # of a launch in parts: the first part
 LEAST = 16  # below it, no size is halved
 UNROLLED = 8  # iterations of a loop that is written out
 
@@ -203,6 +204,8 @@ def _constant(parameter: Any, said: Said, plan: Plan, given: Mapping[str, Any]) 
 
 def _size(name: str, said: Said) -> int:
     """A constexpr integer by its name."""
+    if FIRST.search(name):
+        return 0
     if "stride" in name.lower():
         return 1 if name.endswith(("n", "d")) else 1024
     if name in said.unrolled:

@@ -10,6 +10,7 @@ import pytest
 
 from tests.kernels import H100
 from twill.codegen.emission import emit_scheduled, extract
+from twill.codegen.passes.uses import loop_order, phases_of
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.program import (
@@ -17,6 +18,7 @@ from twill.codegen.warp.program import (
     BulkWait,
     Consumed,
     Get,
+    Pipeline,
     ProxyFence,
     Publish,
     Stmt,
@@ -157,3 +159,20 @@ def test_loops_that_a_kernel_writes_out_wait_for_one_another_in_their_order(kern
     rings = {a.name for a in emission.program.arefs if a.name.startswith("order")}
     assert rings == {"order 0 1", "order 1 0"}
     checked(emission)
+
+
+def test_a_statement_runs_between_the_loops_around_it_of_which_a_group_may_have_only_some(
+    kernel_file: Callable[..., str],
+) -> None:
+    """Loops have odd phases, what stands between two loops has the even one between them."""
+    program = lowered(kernel_file, ADDED, "B=64", execute=False)
+    order = loop_order(program)
+    assert order == {"loop1": 0, "loop2": 1}
+    for group in program.groups:
+        last = [stmt for stmt in group.body if not (isinstance(stmt, Pipeline) and stmt.name == "loop1")]
+        for body, first in ((group.body, (0, 0)), (tuple(last), (0, 2))):
+            at = [number for number, stmt in enumerate(body) if isinstance(stmt, Pipeline)]
+            spans = phases_of(replace(group, body=body), order)
+            assert [spans[number] for number in at] == [(1, 1), (3, 3)][2 - len(at) :]
+            assert set(spans[: at[0]]) <= {first} and set(spans[at[-1] + 1 :]) <= {(4, 4)}
+            assert set(spans[at[0] + 1 : at[-1]]) <= {(2, 2)}

@@ -65,7 +65,8 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass. Raises UnsupportedInKernel where warp groups that take program instances alternately, or two CTAs,
     would have to wait for one another."""
     orders = list(stored_first(program.program))
-    waits = [one for order in orders for one in _waits(program, order, choices.ping_pong)] if orders else []
+    known = accesses(program) if orders else {}
+    waits = [one for order in orders for one in _waits(program, order, known, choices.ping_pong)]
     if not waits:
         return program
     if choices.ping_pong or program.cluster is not None:
@@ -111,6 +112,23 @@ def _ops(loop: Loop) -> Iterator[Op]:
 
 
 @dataclass(frozen=True)
+class GroupAccess:
+    """A statement of a warp group that accesses an argument for a line of the kernel, and the place in the group's body
+    that it is at, or in. phases: in which that may run, None: that is not known. stores: or loads; bulk: a store of the
+    TMA."""
+
+    place: int
+    phases: tuple[int, int] | None
+    argument: str
+    line: int
+    stores: bool
+    bulk: bool
+
+
+Accesses = Mapping[int, Sequence[GroupAccess]]
+
+
+@dataclass(frozen=True)
 class GroupWait:
     """The group `waits` waits in front of statement `at` of its body until `stores` is behind statement `behind` of its
     own, which stores: bulk, as copies of the TMA."""
@@ -122,12 +140,12 @@ class GroupWait:
     at: int
 
 
-def _waits(program: WarpProgram, order: StoreThenAccess, in_turn: bool) -> Iterator[GroupWait]:
-    """Of one pair of accesses, for every two groups that have one of them each. in_turn: computing groups have program
-    instances of their own, each with both accesses."""
+def _waits(program: WarpProgram, order: StoreThenAccess, known: Accesses, in_turn: bool) -> Iterator[GroupWait]:
+    """Of one pair of accesses, for every two groups that have one of them each. known: the accesses of each group.
+    in_turn: computing groups have program instances of their own, each with both accesses."""
     begin, end = order.phases
-    first = {g.id: _places(program, g, order.argument, order.first, begin, stores=True) for g in program.groups}
-    second = {g.id: _places(program, g, order.argument, order.second, end, stores=order.stores) for g in program.groups}
+    first = {g.id: _places(known[g.id], order.argument, order.first, begin, stores=True) for g in program.groups}
+    second = {g.id: _places(known[g.id], order.argument, order.second, end, order.stores) for g in program.groups}
     writers = [number for number, found in first.items() if found]
     users = [number for number, found in second.items() if found]
     if order.same and writers == users:
@@ -135,38 +153,50 @@ def _waits(program: WarpProgram, order: StoreThenAccess, in_turn: bool) -> Itera
     for writer in writers:
         for user in users:
             if writer != user and not (in_turn and user in writers):
-                bulk = any(isinstance(stmt, TmaStore) for _, stmt in first[writer])
-                yield GroupWait(writer, first[writer][-1][0], bulk, user, second[user][0][0])
+                bulk = any(one.bulk for one in first[writer])
+                yield GroupWait(writer, first[writer][-1].place, bulk, user, second[user][0].place)
 
 
-def _places(
-    program: WarpProgram, group: WarpGroup, argument: str, line: int, phase: int, *, stores: bool
-) -> list[tuple[int, Stmt]]:
-    """The statements of a group that access an argument for a line of the kernel in a phase, each with the place in
-    the group's body that it is at, or in."""
-    found: list[tuple[int, Stmt]] = []
+def accesses(program: WarpProgram) -> Accesses:
+    """The statements of each group that access arguments, in order."""
     loops = loop_order(program)
     if loops is not None and len(loops) < sum(isinstance(item, Loop) for item in program.program.body):
         loops = None  # nobody has a part in some loop
-    for place, outer in enumerate(group.body):
-        first, last = (phase, phase) if loops is None else phases_of(group, place, loops)
-        if not first <= phase <= last:
-            continue
-        for stmt in walk((outer,)):
-            match stmt:
-                case TmaStore(map=number) if stores:
-                    touched = program.maps[number].argument
-                case TmaLoad(map=number) if not stores:
-                    touched = program.maps[number].argument
-                case StoreGlobal(window=window) if stores:
-                    touched = window.argument
-                case LoadGlobal(window=window) if not stores:
-                    touched = window.argument
-                case _:
-                    continue
-            if touched == argument and stmt.line == line:
-                found.append((place, stmt))
-    return found
+    return {
+        group.id: [
+            access
+            for place, outer in enumerate(group.body)
+            for access in _of_statement(program, outer, place, None if spans is None else spans[place])
+        ]
+        for group in program.groups
+        for spans in [None if loops is None else phases_of(group, loops)]
+    }
+
+
+def _of_statement(
+    program: WarpProgram, outer: Stmt, place: int, phases: tuple[int, int] | None
+) -> Iterator[GroupAccess]:
+    """Those of one statement of a body, and in it."""
+    for stmt in walk((outer,)):
+        match stmt:
+            case TmaStore(map=number) | TmaLoad(map=number):
+                argument = program.maps[number].argument
+            case StoreGlobal(window=window) | LoadGlobal(window=window):
+                argument = window.argument
+            case _:
+                continue
+        stores = isinstance(stmt, TmaStore | StoreGlobal)
+        yield GroupAccess(place, phases, argument, stmt.line, stores, isinstance(stmt, TmaStore))
+
+
+def _places(known: Sequence[GroupAccess], argument: str, line: int, phase: int, stores: bool) -> list[GroupAccess]:
+    """The accesses of an argument for a line of the kernel in a phase."""
+    return [
+        one
+        for one in known
+        if (one.argument, one.line, one.stores) == (argument, line, stores)
+        and (one.phases is None or one.phases[0] <= phase <= one.phases[1])
+    ]
 
 
 def with_rings(program: WarpProgram, waits: Sequence[GroupWait]) -> WarpProgram:

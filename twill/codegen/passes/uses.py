@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 
 from twill.codegen.warp.program import (
     BulkCommit,
@@ -87,21 +87,21 @@ def uses_of_buffers(program: WarpProgram) -> dict[int, BodyUse] | None:
     order = loop_order(program)
     if order is None or any(isinstance(s, CountReuse) for group in program.groups for s in group.stmts):
         return None
-    return _uses(program, False, lambda group, place: phases_of(group, place, order))
+    return _uses(program, False, lambda group: phases_of(group, order))
 
 
 def uses_of_tensor_memory(program: WarpProgram) -> dict[int, BodyUse]:
     """The same of every buffer in tensor memory, in turns (`turns_of`)."""
     turns = turns_of(program)
-    return _uses(program, True, lambda group, place: (turns[group.id][place], turns[group.id][place]))
+    return _uses(program, True, lambda group: [(turn, turn) for turn in turns[group.id]])
 
 
-def _uses(program: WarpProgram, tensor: bool, phases: Callable[[WarpGroup, int], Span]) -> dict[int, BodyUse]:
-    """phases: the first and the last one in which a statement of a body may run."""
+def _uses(program: WarpProgram, tensor: bool, phases: Callable[[WarpGroup], list[Span]]) -> dict[int, BodyUse]:
+    """phases: the first and the last one in which each statement of a body may run."""
     always = {number for group in program.groups for number in _always(program, group)}
     found: dict[int, list[_Touch]] = {}
     for group in program.groups:
-        for touch in _touches(program, group, phases):
+        for touch in _touches(program, group, phases(group)):
             if program.buffers[touch.buffer].tensor == tensor:
                 found.setdefault(touch.buffer, []).append(touch)
     every = {number: _use(found[number], tensor) for number in sorted(found) if number not in always}
@@ -173,11 +173,10 @@ class _Touch:
     products: bool
 
 
-def _touches(program: WarpProgram, group: WarpGroup, phases: Callable[[WarpGroup, int], Span]) -> Iterator[_Touch]:
+def _touches(program: WarpProgram, group: WarpGroup, phases: list[Span]) -> Iterator[_Touch]:
     rings = {cursor.id: program.arefs[cursor.aref] for cursor in group.cursors}
-    for place, stmt in enumerate(group.body):
-        inner = list(walk((stmt,)))
-        when, settled = phases(group, place), _behind(group, place)
+    for place, (stmt, when) in enumerate(zip(group.body, phases, strict=True)):
+        inner, settled = list(walk((stmt,))), _behind(group, place)
         for number in sorted({b for one in inner for b in touched(program, group, one)}):
             mine = [one for one in inner if number in touched(program, group, one)]
             direct = [one for one in mine if number in accessed(one)]
@@ -206,15 +205,15 @@ def _behind(group: WarpGroup, place: int) -> int:
     return place
 
 
-def phases_of(group: WarpGroup, place: int, order: dict[str, int]) -> Span:
-    """When a statement at the top of a body may run."""
-    stmt = group.body[place]
-    if isinstance(stmt, Pipeline):
-        return 2 * order[stmt.name] + 1, 2 * order[stmt.name] + 1
-    loops = [(number, order[one.name]) for number, one in enumerate(group.body) if isinstance(one, Pipeline)]
-    before = max((loop for number, loop in loops if number < place), default=-1)
-    behind = min((loop for number, loop in loops if number > place), default=len(order))
-    return 2 * before + 2, 2 * behind
+def phases_of(group: WarpGroup, order: dict[str, int]) -> list[Span]:
+    """When each statement at the top of a body may run."""
+    loops = [order[stmt.name] if isinstance(stmt, Pipeline) else None for stmt in group.body]
+    before = accumulate((-1 if loop is None else loop for loop in loops), max, initial=-1)
+    behind = accumulate((len(order) if loop is None else loop for loop in reversed(loops)), min, initial=len(order))
+    return [
+        (2 * first + 2, 2 * last) if loop is None else (2 * loop + 1, 2 * loop + 1)
+        for loop, first, last in zip(loops, before, [*behind][-2::-1], strict=False)
+    ]
 
 
 def touched(program: WarpProgram, group: WarpGroup, stmt: Stmt) -> set[int]:
