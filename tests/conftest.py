@@ -16,6 +16,7 @@ import pytest
 from tests import run_cache
 from tests.browser import chromium
 from tests.longest_first import longest_first
+from twill.cli.entry import collect_seldom, one_thread_for_products
 from twill.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def pytest_configure() -> None:
     os.environ["TWILL_STORE"] = "off"
     os.environ.pop("TWILL_SERVER", None)
     os.environ.pop("TWILL_TOKEN", None)
+    one_thread_for_products()  # as every command does; the processes of a run have one core each
+    collect_seldom()
     run_cache.begin()
     gc.disable()  # until all tests are there: what is made until then stays
 

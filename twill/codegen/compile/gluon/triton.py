@@ -15,6 +15,7 @@ from typing import Any
 
 from twill import exc
 from twill.codegen.compile.gluon.added_waits import added_waits
+from twill.codegen.compile.gluon.sections import sections
 from twill.codegen.print.gluon.shared import FILE, NAME, PATH
 from twill.codegen.print.gluon.versions import (
     COMPILING,
@@ -163,19 +164,12 @@ def compile_kernel(
 def local_bytes(cubin: bytes) -> int:
     """The largest stack frame of a cubin's functions, in bytes a thread: section `.nv.info` of the ELF file, whose
     entries of kind FRAME_SIZE have the function's symbol and the bytes."""
-    (headers,) = struct.unpack_from("<Q", cubin, 0x28)
-    count, names = struct.unpack_from("<HH", cubin, 0x3C)
-    each = struct.calcsize("<IIQQQQIIQQ")
-    sections = [struct.unpack_from("<IIQQQQ", cubin, headers + each * number) for number in range(count)]
     frames = [0]
-    for name, _, _, _, at, size in sections:
-        begin = sections[names][4] + name
-        if cubin[begin : cubin.index(b"\0", begin)] != b".nv.info":
-            continue
-        end = at + size
-        while at < end:
-            form, kind, length = struct.unpack_from("<BBH", cubin, at)
+    for content in sections(cubin, ".nv.info"):
+        at = 0
+        while at < len(content):
+            form, kind, length = struct.unpack_from("<BBH", content, at)
             if (form, kind) == _FRAME_SIZE:
-                frames.append(struct.unpack_from("<I", cubin, at + 8)[0])
+                frames.append(struct.unpack_from("<I", content, at + 8)[0])
             at += 4 + (length if form == _WITH_LENGTH else 0)
     return max(frames)

@@ -17,8 +17,6 @@ PTX_MMA = re.compile(r"wgmma\.mma_async\.\S*?(m\d+n\d+k\d+)\.\w+\.(\w+)\.\w+ \{[
 """A product: its shape, the type of operand A, and `{` where that is in registers."""
 PTX_WAIT = re.compile(r"wgmma\.wait_group\.sync\.aligned\s+(\d+)")
 PTX_FENCE = "wgmma.fence.sync"
-SASS_MMA = re.compile(r"\bHGMMA\b")
-SASS_WAIT = re.compile(r"\bWARPGROUP\.DEPBAR\b")
 PTX_BUDGET = re.compile(r"setmaxnreg\.\w+\.sync\.aligned\.u32\s+(\d+)")
 OPERANDS = {"bf16": "bf16", "f16": "f16", "f8e4m3": "e4m3", "f8e5m2": "e5m2"}
 """Elements of products that are printed -> what wgmma calls them. Sums of fp8 are the tensor core's own: where a kernel
@@ -39,6 +37,18 @@ PARTS = (0, 64, 32)
 any number."""
 FIRST_BARRIER = 8
 """Number of the first named barrier: 0 and 1 are Triton's, and one for each partition behind them."""
+
+
+def of_code(first: int) -> str:
+    """What the first half of an instruction of the machine code says: a "product", a "wait" for products, or nothing.
+
+    The lowest nine bits are the operation (read from what nvdisasm prints, which a test compares).
+    """
+    operation = first & 0x1FF
+    if operation == 0x1F0:  # HGMMA
+        return "product"
+    waits = operation == 0x1C5 and first >> 47 & 1  # WARPGROUP.DEPBAR, as WARPGROUP.ARRIVE is without the bit
+    return "wait" if waits else ""
 
 
 def atomic_fact(combine: str) -> str:
