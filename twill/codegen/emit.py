@@ -224,6 +224,7 @@ def _emitted(
                 problem_of(specialization),
                 over=lambda: over() or rejected(building),
                 processes=processes,
+                spilling=last_resort,
             )
         except exc.TwillError:
             if ended(building, late):

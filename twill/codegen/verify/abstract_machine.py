@@ -295,15 +295,16 @@ def alone(launch: CheckedLaunch) -> CheckedLaunch:
 
 def verify(
     program: WarpProgram, problem: ProblemTable | None = None, given: Sequence[Trial] = (), enough: int = ENOUGH,
-    over: Over = in_time, processes: int = 1,
+    over: Over = in_time, processes: int = 1, spilling: bool = False,
 ) -> tuple[Violation, ...]:  # fmt: skip
     """Every broken rule, in the order in which they are found; () if the program is right.
 
     problem, and what is raised: as for `trials`. given: trials instead of made-up ones. enough: violations after which
     the search ends. over: whether the time for it is, asked in front of every launch: then BudgetExhausted. processes:
-    more than one may work at it.
+    more than one may work at it. spilling: registers that are too few for what is alive at once are no fault, for who
+    builds the program is told what it spills.
     """
-    found = dict.fromkeys(static_violations(program))
+    found = dict.fromkeys(static_violations(program, spilling))
     if len(found) >= enough:
         return tuple(found)
     if processes > 1 and not found and not given and _right_in_two(program, launches(program, problem), over):

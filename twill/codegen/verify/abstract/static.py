@@ -46,8 +46,8 @@ PAIR = 2  # CTAs that multiply together
 BARRIER_BYTES = 16  # the full and the empty mbarrier of a slot
 
 
-def static_violations(program: WarpProgram) -> tuple[Violation, ...]:
-    """Every broken rule that the program shows as it stands."""
+def static_violations(program: WarpProgram, spilling: bool = False) -> tuple[Violation, ...]:
+    """Every broken rule that the program shows as it stands. spilling: fragments may be more than registers are."""
     try:
         machine: Machine | None = load_machine(program.machine)
     except TwillError:  # a machine file of the user's; its name is all that a warp program has
@@ -56,7 +56,7 @@ def static_violations(program: WarpProgram) -> tuple[Violation, ...]:
     for group in program.groups:
         found += _sides(program, group)
         found += operand_violations(program, group)
-    found += _registers(program, machine)
+    found += _registers(program, machine, spilling)
     return tuple(dict.fromkeys(found))
 
 
@@ -274,7 +274,7 @@ def _barriers(program: WarpProgram, machine: Machine | None) -> Iterator[Violati
 
 
 # ---------------------------------------------------------------- registers
-def _registers(program: WarpProgram, machine: Machine | None) -> Iterator[Violation]:
+def _registers(program: WarpProgram, machine: Machine | None, spilling: bool) -> Iterator[Violation]:
     for group in program.groups:
         if group.registers and machine:
             context = machine.context("issue" if group.issuer else "compute")
@@ -284,7 +284,7 @@ def _registers(program: WarpProgram, machine: Machine | None) -> Iterator[Violat
                 yield Violation("registers", f"{group.role} has {group.registers} registers, possible are multiples of "
                                              f"{granule} from {low} to {high}", 0, group.role)  # fmt: skip
         live, line = peak(group)
-        if group.registers and crowded(live, group.registers):
+        if group.registers and not spilling and crowded(live, group.registers):
             yield Violation("registers", f"fragments of about {live} registers are alive at once in {group.role}, "
                                          f"which has {group.registers}", line, group.role)  # fmt: skip
         if group.registers and program.ctas > 1:
