@@ -125,9 +125,9 @@ WAITS = (Remark("C7512", compiled.SERIALIZED),)
 @pytest.mark.parametrize(
     ("causes", "taken", "said"),
     [
-        ([("spill", 400), ("budget", 0), ("spill", 36), ("spill", 2048)], 2, "gemm spills: 36 bytes a thread"),
-        ([("spill", 2048), ("serialized", 0), ("wait", 64), ("serialized", 4096)], 1, "waits behind its products"),
-        ([("spill", 2048), ("budget", 0), ("serialized", 4096), ("spill", 8192)], None, ""),
+        ([("spill", 400), ("budget", 0), ("spill", 36), ("spill", 8192)], 2, "gemm spills: 36 bytes a thread"),
+        ([("spill", 8192), ("serialized", 0), ("wait", 64), ("serialized", 16384)], 1, "waits behind its products"),
+        ([("spill", 8192), ("budget", 0), ("serialized", 16384), ("spill", 32768)], None, ""),
     ],
 )
 def test_where_nothing_else_is_left_what_is_least_slow_is_taken_with_a_note(

@@ -91,7 +91,9 @@ def with_slow_builds(make: Callable[[], Emission], note: OnStep = lambda text: N
         made = emit_slow(refused, processes)
     name, spilled = made.program.program.kernel, made.facts.spill_stores
     if any(remark.serialized or remark.injected_wait for remark in made.facts.remarks):
-        what = "is compiled with waits behind its products"
+        what = "is compiled with waits behind its products" + (
+            f", and spills {spilled} bytes a thread" if spilled else ""
+        )
     else:
         what = f"spills: {spilled} bytes a thread"
     note(f"{name} {what}, as all that was tried; smaller tiles may be faster")
