@@ -240,11 +240,13 @@ def _reference(
 
     plain = _left(tile, launch, key, cut, order)
 
-    def shaken() -> Mapping[str, Array]:
-        return shaken_results(tile, launch.grid, launch.arrays, launch.scalars, narrowed, plain, in_parts, cut, order)
+    def shaken(several: bool = False) -> Mapping[str, Array]:
+        given = (narrowed, plain, in_parts, cut, order, several)
+        return shaken_results(tile, launch.grid, launch.arrays, launch.scalars, *given)
 
-    parts = tuple(sorted(in_parts.items()))
-    return Reference(plain, _remembered((tile, key, narrowed, parts, cut), shaken))
+    known = (tile, key, narrowed, tuple(sorted(in_parts.items())), cut)
+    farthest = lambda: _remembered((known, "several"), lambda: shaken(several=True))  # noqa: E731
+    return Reference(plain, _remembered(known, shaken), farthest=farthest)
 
 
 _remembered = Remembered()

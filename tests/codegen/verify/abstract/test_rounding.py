@@ -12,7 +12,8 @@ from tests.golden_schedules import machine
 from tests.tile.rewrite.test_precision import product, result, tensors
 from twill.codegen.emission import extract
 from twill.codegen.lowering import lower
-from twill.codegen.verify.abstract.results import difference
+from twill.codegen.verify.abstract.inputs import CheckedLaunch
+from twill.codegen.verify.abstract.results import Reference, compare, difference
 from twill.codegen.verify.abstract.rounding import OF_PARTS, left_out, run_shaken, shaken_results
 from twill.codegen.verify.abstract_machine import verify
 from twill.kernel.specialization import problem_of
@@ -148,3 +149,46 @@ def test_a_single_sum_may_be_made_in_any_order_and_is_made(tmp_path: Path, kind:
         assert not difference(total, plain["y"], shaken, unit)
         assert difference(total - parts[0, 0], plain["y"], shaken, unit)
         assert difference(total + 4096 * 64 * np.finfo(element).eps, plain["y"], shaken, unit)
+
+
+ONE_AMONG_MANY = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def total(x, y, B: tl.constexpr, N: tl.constexpr):
+    o, n = tl.arange(0, B), tl.arange(0, N)
+    tl.store(y + n, tl.load(x + n) * 0.1 + tl.where(n == N - 1, tl.sum(tl.load(x + o), 0), 0.0))
+"""
+
+
+def test_one_large_sum_among_small_numbers_is_compared_with_several_shaken_runs(tmp_path: Path) -> None:
+    """Of 64 numbers the last one has a sum of 4,096 in it: what roundings move is that one alone, and a single run may
+    move it by next to nothing. In 100 other orders it is right, and wrong where it lacks a term."""
+    (tmp_path / "k.py").write_text(ONE_AMONG_MANY, encoding="utf-8")
+    given_const = ("B=4096", "N=64")
+    tile = extract(f"{tmp_path / 'k.py'}::total", sig=("x=*fp32:16", "y=*fp32:16"), const=given_const).program
+    asked = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        given = {"x": rng.standard_normal(4096).astype(np.float32) * 1000, "y": np.zeros(64, np.float32)}
+        plain = {name: array.copy() for name, array in given.items()}
+        run(tile, (1,), plain, {})
+        shaken = [
+            shaken_results(tile, (1,), given, {}, frozenset(), plain, several=several) for several in (False, True)
+        ]
+        launch = CheckedLaunch((1,), given, {})
+
+        def farthest(made: Any = shaken[1]) -> Any:
+            nonlocal asked
+            asked += 1
+            return made
+
+        parts = rng.permutation(given["x"]).reshape(32, 128)
+        total = np.add.accumulate(np.add.accumulate(parts)[-1])[-1]
+        reference = Reference(plain, shaken[0], farthest=farthest)
+        for missing in (0.0, 100.0):
+            found = {**plain, "y": plain["y"].copy()}
+            found["y"][63] = given["x"][63] * np.float32(0.1) + np.float32(total - missing)
+            assert bool(list(compare(tile, launch, found, reference))) == bool(missing)
+    assert 100 < asked < 150  # for each that is wrong, and for some others

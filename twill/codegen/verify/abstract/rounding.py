@@ -52,6 +52,7 @@ BITS = 24  # of a float32, which its parts hold together
 ORDERS = 8  # in which a tile is added to addresses of several of its elements; the farthest counts
 FEW = 16  # numbers of a tensor, of which one shaken run may move all by next to nothing
 DRAWS = 4  # shaken runs then
+SEVERAL = 8  # where a few elements of a tensor differ, and it is asked how far any may have been moved
 SURE = 4.0  # so many times what a chunk was shaken, an element may be off for this; `results.WIDE` is twice that
 SAME = frozenset({"tile_load", "load", "descriptor_load", "constant", "splat", "broadcast", "expand_dims", "reshape",
                   "transpose", "slice", "join", "rearrange", "gather", "update", "select", "max", "min", "clamp", "neg",
@@ -70,11 +71,13 @@ def shaken_results(
     in_parts: Mapping[int, str] = MappingProxyType({}),
     cut: frozenset[int] = frozenset(),
     order: Order | None = None,
+    several: bool = False,
 ) -> Mapping[str, Array]:
     """The tensors as a shaken run leaves them; of those of which a launch stores `FEW` numbers of f32 or f64 or less,
     each number as the one of `DRAWS` runs leaves it which ends the farthest. One run moves a single number by next to
-    nothing now and then, and no neighbours say how far it might have been. tensors: as they are before the launch.
-    plain: as the sequential run leaves them. Others as for `run_shaken`."""
+    nothing now and then, and no neighbours say how far it might have been. several: so with all tensors of floats, in
+    `SEVERAL` runs. tensors: as they are before the launch. plain: as the sequential run leaves them. Others as for
+    `run_shaken`."""
 
     def drawn(draw: int) -> dict[str, Array]:
         arrays = {name: array.copy() for name, array in tensors.items()}
@@ -82,8 +85,12 @@ def shaken_results(
         return arrays
 
     found = drawn(0)
-    few = [name for name, array in found.items() if is_few(array, tensors[name], plain[name])]
-    for other in map(drawn, range(1, DRAWS if few else 1)):
+    few = [
+        name
+        for name, array in found.items()
+        if (several and array.dtype.kind == "f") or is_few(array, tensors[name], plain[name])
+    ]
+    for other in map(drawn, range(1, SEVERAL if several else DRAWS if few else 1)):
         for name in few:
             with np.errstate(all="ignore"):  # infinities
                 farther = np.abs(other[name] - plain[name]) > np.abs(found[name] - plain[name])
