@@ -52,6 +52,7 @@ def test_a_triton_that_lacks_something_is_refused_before_a_schedule_is_made(
 def test_so_is_one_that_lacks_what_modules_share(
     place: str, name: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    triton.shared_module.cache_clear()  # no module was looked at before
     monkeypatch.delattr(f"triton.experimental.gluon.language.{place}.{name}")
     kernel = extract(str(ROOT / "examples" / "gemm.py"), "bf16", (), (), Allowed(conditional=False))
     with pytest.raises(NoGluon, match=rf"Triton 3\.\d+\.\d+ is installed, which has no `\S*{said}`"):

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 from twill import exc
 from twill.codegen.compile.gluon.added_waits import added_waits
 from twill.codegen.compile.gluon.sections import sections
-from twill.codegen.print.gluon.shared import FILE, NAME, PATH
+from twill.codegen.print.gluon.shared import FILE, NAME, PATH, shared_text
 from twill.codegen.print.gluon.versions import (
     COMPILING,
     ELEMENTS,
@@ -59,7 +60,7 @@ def gluon() -> dict[str, Any]:
         except (ImportError, AttributeError) as error:
             raise exc.NoGluon(_version(), OLDEST, NEWEST, f"{module}.{name}") from error
     try:
-        _module(NAME, PATH)
+        shared_module(PATH, shared_text())
     except (ImportError, AttributeError) as error:
         raise exc.NoGluon(_version(), OLDEST, NEWEST, _lacking(error)) from error
     return found
@@ -101,9 +102,16 @@ def load(path: Path) -> ModuleType:
     source of kernels from there."""
     gluon()
     beside = path.parent / FILE
-    shared = _module(NAME, beside if beside.exists() else PATH)
-    with _known(shared):
+    text = beside.read_text(encoding="utf-8") if beside.exists() else shared_text()
+    with _known(shared_module(PATH if text == shared_text() else beside, text)):
         return _module(f"twill_gluon_{path.stem}", path)
+
+
+@lru_cache(maxsize=4)
+def shared_module(file: Path, text: str) -> ModuleType:
+    """The file that modules share, which has this text. Triton looks for the source of each of its functions when it is
+    run: that takes ten times as long as a module, so it is run once."""
+    return _module(NAME, file)
 
 
 def _module(name: str, path: Path) -> ModuleType:
