@@ -8,9 +8,10 @@ make.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Any, Literal
 
 from twill.codegen.warp.expression import Lookup, Symbol
@@ -86,16 +87,15 @@ def nodes(node: Any) -> Iterator[Any]:
 
 def _collect(node: Any, found: list[Any]) -> None:
     if isinstance(node, tuple):
-        for item in node:
-            _collect(item, found)
-        return
-    kind: Any = type(node)
-    names = _fields(kind)
-    if names is None:
-        return
-    found.append(node)
-    for name in names:
-        value = getattr(node, name)
+        inside = node
+    else:
+        kind: Any = type(node)
+        fields_of = _fields(kind)
+        if fields_of is None:
+            return
+        found.append(node)
+        inside = fields_of(node)
+    for value in inside:
         if type(value) not in LEAVES:
             _collect(value, found)
 
@@ -104,6 +104,11 @@ LEAVES = frozenset({int, str, bool, float, type(None)})
 
 
 @cache
-def _fields(kind: type[Any]) -> tuple[str, ...] | None:
-    """The names of a dataclass' fields; None if it is none."""
-    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else None
+def _fields(kind: type[Any]) -> Callable[[Any], tuple[Any, ...]] | None:
+    """What gives the fields of a dataclass' objects; None if it is none."""
+    if not is_dataclass(kind):
+        return None
+    names = [field.name for field in fields(kind)]
+    if len(names) < 2:  # of which `attrgetter` gives no tuple
+        return lambda one: tuple(getattr(one, name) for name in names)
+    return attrgetter(*names)

@@ -13,6 +13,7 @@ from tests.lowered import scheduled
 from twill.codegen.emission import extract
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.derive import (
+    NEAR,
     ROW,
     bounds_met,
     derived_problem,
@@ -20,6 +21,7 @@ from twill.codegen.verify.abstract.derive import (
     shapes,
     touched,
     touches_outside,
+    with_near_rows,
 )
 from twill.codegen.verify.abstract.extent import scouts
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, launches, leaves_tensors
@@ -43,6 +45,11 @@ def heads(x, y, stride, n, WIDE: tl.constexpr, B: tl.constexpr):
 def rows(x, y, stride, n, B: tl.constexpr):
     o = tl.program_id(0) * stride + tl.arange(0, B)
     tl.store(y + o, tl.load(x + o, mask=tl.arange(0, B) < n), mask=tl.arange(0, B) < n)
+
+@triton.jit
+def looked_up(x, y, at, stride, n, B: tl.constexpr):
+    i, inside = tl.program_id(0) * stride + tl.arange(0, B), tl.arange(0, B) < n
+    tl.store(y + i, tl.load(x + i + tl.load(at + tl.program_id(0)), mask=inside), mask=inside)
 
 @triton.jit
 def last(x, y, stride, n, B: tl.constexpr):
@@ -112,6 +119,24 @@ def at(tile: TileProgram, n: int) -> CheckedLaunch:
 def test_what_program_instances_are_apart_by_is_no_size(file: Path) -> None:
     problem = derived_problem(program(file, "rows"))
     assert set(problem.units) == {"n"} and problem.scalars["stride"] == str(ROW)
+
+
+@pytest.mark.parametrize(("block", "row"), [(64, NEAR), (2048, 4096), (32768, ROW)])
+def test_rows_of_launches_are_as_far_apart_as_the_longest_needs(file: Path, block: int, row: int) -> None:
+    """Not 16384 elements if each has 64: tensors would have millions, and every run goes through all of them. Rows
+    are never farther apart than that."""
+    sig = ("x=*fp32:16", "y=*fp32:16", "stride=i32", "n=i32")
+    tile = extract(f"{file}::rows", sig=sig, const=(f"B={block}",)).program
+    problem = derived_problem(tile)
+    near = with_near_rows(tile, problem, [problem.case({"n": n}) for n in (0, block, 1)])
+    assert near.scalars == {"stride": str(row)}
+    assert row < block or independent(tile, launch(tile, near.case({"n": block})))
+
+
+def test_rows_that_are_looked_up_stay_far_apart(file: Path) -> None:
+    sig = ("x=*fp32:16", "y=*fp32:16", "at=*i32:16", "stride=i32", "n=i32")
+    tile = extract(f"{file}::looked_up", sig=sig, const=("B=64",)).program
+    assert {one.scalars["stride"] for one in launches(lower(tile, scheduled(tile), H100))} == {ROW}
 
 
 @pytest.mark.parametrize(("wide", "stride"), [(128, ROW // 128), (100, ROW // 64), (1 << 20, 16)])
@@ -206,7 +231,7 @@ def test_sizes_of_a_table_are_taken_where_the_kernel_stays_within_its_tensors(
     tile = program(file, "rows")
     made = [*launches(lower(tile, scheduled(tile), H100), table(units, elements))]
     assert {one.derived for one in made} == {derived}
-    assert {one.scalars["stride"] for one in made} == {ROW if derived else 64}
+    assert {one.scalars["stride"] for one in made} == {NEAR if derived else 64}
 
 
 @pytest.mark.parametrize(("grid", "all_tiles"), [("1", "132"), ("200", "200"), ("min(132, n)", "min(132, n)")])

@@ -13,18 +13,19 @@ from twill.tile.affine import Polynomial
 from twill.tile.interpret.sequential import descriptor_scalars
 from twill.tile.program import Argument, Loop, TileProgram
 
-ROW = 1 << 14  # elements between rows whose distance is an argument
+ROW = 1 << 14  # elements between rows whose distance is an argument, where nothing is known of what is in a row
+NEAR = 1 << 9  # the same at least
 NEAREST = 16  # what is a multiple of something is one of this
 LARGEST = 1 << 26  # elements of a tensor
 
 
-def derived_problem(program: TileProgram) -> ProblemTable:
+def derived_problem(program: TileProgram, row: int = ROW) -> ProblemTable:
     """Every integer argument is a size of its own; tensors are as large as what is accessed. A size that is also the
     distance between rows which are stored without a bound is a multiple of what is stored of a row.
 
     Strides in memory are no sizes: they are so large that what program instances access does not overlap. Axis
     0 of the grid has three program instances, the others one. Shapes of descriptors follow from what is accessed, see
-    `shapes`, and a grid whose number of programs is divided from what it is divided by.
+    `shapes`, and a grid whose number of programs is divided from what it is divided by. row: elements between rows.
     """
     distances = strides(program)
     rows = _whole_rows(program)
@@ -33,16 +34,42 @@ def derived_problem(program: TileProgram) -> ProblemTable:
         for argument in program.arguments
         if argument.type.element.startswith("i") and "." not in argument.name and argument.name not in distances
     }
-    nested = _nested(program, distances)
+    nested = _nested(program, distances, row)
     scalars = {
         argument.name: "0.125"
         if argument.type.element.startswith(("f", "b"))
-        else str(nested.get(argument.name) or _distance(program, argument))
+        else str(nested.get(argument.name) or _distance(program, argument, row))
         for argument in program.arguments
         if ":" not in argument.type.element and argument.name not in sizes and "." not in argument.name
     }
     units = {name: str(unit) for name, unit in sizes.items()}
     return ProblemTable(units, {}, scalars, (), (), _grid(program), {}, program.file)
+
+
+def with_near_rows(program: TileProgram, known: ProblemTable, cases: Sequence[Case]) -> ProblemTable:
+    """A derived problem whose rows are as far from one another as the longest of these launches need, and no farther:
+    tensors have several million elements otherwise, and every run goes through all of them. Rows in which tiles say
+    where something is stay where they are."""
+    accesses = [op.access for op in program.ops() if op.access]
+    far, farther = (derived_problem(program, row).scalars for row in (ROW, 2 * ROW))
+    distances = {name for name in far if far[name] != farther[name] and known.scalars.get(name) == far[name]}
+    if not distances or any(access.indices for access in accesses):
+        return known
+    longest = max((_longest_row(program, case, distances) for case in cases), default=0)
+    row = NEAR
+    while row < longest:
+        row *= 2
+    near = derived_problem(program, min(row, ROW)).scalars
+    return replace(known, scalars={**known.scalars, **{name: near[name] for name in distances}})
+
+
+def _longest_row(program: TileProgram, case: Case, distances: Collection[str]) -> int:
+    """Elements from the first to the last that a launch touches in a row, and one for each row, of the tensors whose
+    rows are `distances` apart."""
+    scalars = {**case.scalars, **descriptor_scalars(program, shapes(program, case))}
+    apart = extents(program, case.grid, scalars)
+    together = extents(program, case.grid, {**scalars, **dict.fromkeys(distances, 1)})
+    return max((length for name, length in together.items() if length != apart[name]), default=0)
 
 
 def _grid(program: TileProgram) -> tuple[str, ...]:
@@ -193,7 +220,7 @@ def strides(program: TileProgram) -> set[str]:
     return {argument.name for argument in program.arguments if argument.value in values}
 
 
-def _nested(program: TileProgram, distances: Collection[str]) -> dict[str, int]:
+def _nested(program: TileProgram, distances: Collection[str], row: int) -> dict[str, int]:
     """Numbers for the arguments that are the distances along two or more axes of one tile, such that none of its
     elements lie on one another: along the last axis the least that there is, along those in front of it more. A tensor
     that is stored and also accessed in another way has rows without a gap, if their length is known, so that both ways
@@ -216,7 +243,7 @@ def _nested(program: TileProgram, distances: Collection[str]) -> dict[str, int]:
         reach = length * axis.upper.constant if packed and axis.upper and axis.upper.is_constant else 0
         for axis, argument in outer:
             unit = max(1, argument.divisibility)
-            length = -(-reach // unit) * unit or _distance(program, argument)
+            length = -(-reach // unit) * unit or _distance(program, argument, row)
             made[argument.name], reach = length, length * axis.extent
             if reach > LARGEST:
                 break
@@ -244,8 +271,8 @@ def _alone(stride: Polynomial) -> int | None:
     return symbols[0] if len(symbols) == 1 and stride == Polynomial.symbol(symbols[0]) else None
 
 
-def _distance(program: TileProgram, argument: Argument) -> int:
-    """A number for an argument that is a distance: ROW, less what addresses multiply it with at least (`H * 128`), for
+def _distance(program: TileProgram, argument: Argument, row: int) -> int:
+    """A number for an argument that is a distance: `row`, less what addresses multiply it with at least (`H * 128`):
     tensors would have as many times the elements."""
     accesses = [op.access for op in program.ops() if op.access]
     lengths = [axis.stride for access in accesses for axis in access.axes]
@@ -254,7 +281,7 @@ def _distance(program: TileProgram, argument: Argument) -> int:
     factors = [
         abs(factor) for length in lengths for term, factor in length.terms if argument.value in dict(term)
     ]  # fmt: skip
-    return max(NEAREST, ROW >> (min(factors, default=1).bit_length() - 1))
+    return max(NEAREST, row >> (min(factors, default=1).bit_length() - 1))
 
 
 def _strides(program: TileProgram) -> set[int]:

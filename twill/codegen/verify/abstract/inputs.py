@@ -22,7 +22,15 @@ from twill.codegen.verify.abstract.data import (
     tells_floats_apart,
     tensor,
 )
-from twill.codegen.verify.abstract.derive import derived_problem, extents, of_all_tiles, of_parts, shapes, strides
+from twill.codegen.verify.abstract.derive import (
+    derived_problem,
+    extents,
+    of_all_tiles,
+    of_parts,
+    shapes,
+    strides,
+    with_near_rows,
+)
 from twill.codegen.verify.abstract.extent import loaded_by_walk, trips_of
 from twill.codegen.verify.abstract.reached import (
     begins,
@@ -135,6 +143,8 @@ def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> It
     if table is not None:
         refuse_wrong_shapes(tile, table, partial(_tensors, tile))
     known, chosen = _chosen(tile, derived_problem(tile), goal)
+    if not looked_into(tile):
+        known = with_near_rows(tile, known, [known.case(candidate.sizes) for candidate in chosen])
     made = [replace(holding(tile, one), derived=True) for one in _launches(tile, known, chosen)]
     yield from made
     if depends_on_order(tile):

@@ -34,6 +34,7 @@ class Remembered:
 
     limit: int = LIMIT
     _known: dict[Hashable, Arrays] = field(default_factory=dict)
+    _bytes: int = 0  # that are held
 
     def __call__(self, key: Hashable, make: Callable[[], Arrays]) -> Arrays:
         """What `make` gives, or gave for this key."""
@@ -42,11 +43,16 @@ class Remembered:
             found = make()
             for array in found.values():
                 array.flags.writeable = False
+            self._bytes += _bytes_of(found)
         self._known[key] = found
-        while len(self._known) > 1 and self.size() > self.limit:
-            self._known.pop(next(iter(self._known)), None)
+        while len(self._known) > 1 and self._bytes > self.limit:
+            self._bytes -= _bytes_of(self._known.pop(next(iter(self._known))))
         return found
 
     def size(self) -> int:
         """Bytes that are held."""
-        return sum(array.nbytes for arrays in self._known.values() for array in arrays.values())
+        return self._bytes
+
+
+def _bytes_of(arrays: Arrays) -> int:
+    return sum(array.nbytes for array in arrays.values())
