@@ -155,6 +155,7 @@ def candidates(
         for exchange, ping_pong, ctas, switches, registers in product(
             ((), *exchanges(schedule)), taking_turns, range(most_ctas(schedule, machine), 0, -1), switching, BOTH
         )
+        if ctas == 1 or not ping_pong
     ]
     if not has_products(schedule):
         straight = [

@@ -19,11 +19,21 @@ from twill.schedule.document import Schedule
 
 def most_ctas(schedule: Schedule, machine: Machine) -> int:
     """CTAs that share an SM at most: those that the register file holds, but one at least. One warp group
-    (`direct_schedule`) shares nothing with the others that would fill up before the register file."""
-    if has_products(schedule):
+    (`direct_schedule`) shares nothing with the others that would fill up before the register file. A kernel with MMAs
+    has an SM to itself where its loops keep a unit busy, and where accumulators are in tensor memory."""
+    if has_products(schedule) and not waits(schedule, machine):
         return 1
     alone, held = len(warp_groups(schedule)[0]) == 1, held_ctas(schedule, machine)
     return max(1, held if alone else min(machine.emitting.ctas.whole, held))
+
+
+def waits(schedule: Schedule, machine: Machine) -> bool:
+    """Whether a kernel with MMAs leaves every unit idle for some of the time, as what it computes is too little for the
+    latencies between: another CTA fills that. Its groups that multiply come first, whole groups of warps."""
+    loop = max(schedule.loops, key=lambda loop: loop.ii)
+    issuers = [group.issuer for group in warp_groups(schedule)[0]]
+    in_registers = machine.mma is not None and machine.mma.accumulator != "tmem"
+    return in_registers and issuers == sorted(issuers) and loop.certificate.bounds.resource < loop.ii
 
 
 def held_ctas(schedule: Schedule, machine: Machine) -> int:
