@@ -1,5 +1,5 @@
-"""Promises of `twill.codegen.lower.occupancy`: kernels without products share an SM, and each of their CTAs has its
-part."""
+"""Promises of `twill.codegen.lower.occupancy`: kernels that keep no unit of an SM busy share it, and each of their CTAs
+has its part."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import Programs, gemm
+from twill.codegen.lower.occupancy import time_of_iteration, waits
 from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract.static import static_violations
@@ -38,7 +39,7 @@ def lowered(program: TileProgram) -> WarpProgram:
     return lower(program, scheduled(program), H100)
 
 
-def test_a_kernel_with_products_has_its_sm_alone() -> None:
+def test_a_kernel_whose_products_keep_a_unit_busy_has_its_sm_alone() -> None:
     made = lowered(gemm())
     assert made.ctas == 1
     assert all(group.registers for group in made.groups)
@@ -88,3 +89,13 @@ def test_ctas_that_move_registers_and_share_an_sm_are_found() -> None:
 
 def test_the_program_is_right() -> None:
     assert verify(lowered(scaling())) == ()
+
+
+def test_how_long_a_loop_is_busy_counts_what_a_few_iterations_take_to_fill_and_to_drain() -> None:
+    schedule = scheduled(gemm())
+    (loop,) = schedule.loops
+    assert time_of_iteration(loop) == loop.ii and not waits(schedule, H100)
+    few = loop.model_copy(update={"trip": "2"})
+    assert time_of_iteration(few) == loop.ii + (loop.length - loop.ii) / 2
+    assert waits(schedule.model_copy(update={"loops": (few,)}), H100)
+    assert not waits(schedule.model_copy(update={"loops": (loop.model_copy(update={"trip": "1000"}),)}), H100)

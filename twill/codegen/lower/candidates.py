@@ -319,7 +319,7 @@ def _first(
                 Attempt(candidate, f"not tried: has fewer than {least[compiled]} registers, and one with less spills")
             )
             continue
-        fewer = built is not None and built.direct and candidate.direct  # CTAs: more registers for each, as it is
+        fewer = built is not None and built.direct == candidate.direct and candidate.ctas < built.ctas  # more registers
         if built is not None and candidate.cost > built.cost and not fewer:
             slower.append(candidate)
             record(Attempt(candidate, "not tried: predicted slower than what the compiler refused; solved again first"))

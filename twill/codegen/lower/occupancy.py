@@ -1,8 +1,9 @@
 """How many CTAs of a kernel share an SM, and what each of them may have then.
 
-A kernel with MMAs fills its SM with one CTA: the register file goes to the groups that multiply. A
-kernel without MMAs waits (for memory, for its reductions) more than it computes, and what fills the time are other
-CTAs. Its groups take registers as compiled, its load groups are one warp each, and its rings share the SM's memory.
+A kernel whose MMAs keep a unit of its SM busy fills it with one CTA: the register file goes to the groups that
+multiply. Any other kernel waits (for memory, for its reductions, for small MMAs that follow one another) more than it
+computes, and what fills the time are other CTAs. Its groups take registers as compiled, its load groups are one warp
+each, and its rings share the SM's memory.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from twill.codegen.lower.direct import has_products
 from twill.codegen.lower.groups import Group, warp_groups
 from twill.codegen.targets.base import LANES
 from twill.machine.description import Machine
-from twill.schedule.document import Schedule
+from twill.schedule.document import LoopSchedule, Schedule
+
+MUCH = 0.2  # of the time: an SM that is busier than the rest of it is left to one CTA
 
 
 def most_ctas(schedule: Schedule, machine: Machine) -> int:
@@ -28,12 +31,21 @@ def most_ctas(schedule: Schedule, machine: Machine) -> int:
 
 
 def waits(schedule: Schedule, machine: Machine) -> bool:
-    """Whether a kernel with MMAs leaves every unit idle for some of the time, as what it computes is too little for the
-    latencies between: another CTA fills that. Its groups that multiply come first, whole groups of warps."""
-    loop = max(schedule.loops, key=lambda loop: loop.ii)
+    """Whether a kernel with MMAs leaves every unit idle for much of the time, as what it computes is too little for the
+    latencies between: another CTA fills that. Its groups that multiply come first, as they are whole groups of
+    warps."""
     issuers = [group.issuer for group in warp_groups(schedule)[0]]
     in_registers = machine.mma is not None and machine.mma.accumulator != "tmem"
-    return in_registers and issuers == sorted(issuers) and loop.certificate.bounds.resource < loop.ii
+    loop = max(schedule.loops, key=lambda loop: loop.ii)
+    idle = time_of_iteration(loop) - loop.certificate.bounds.resource
+    return in_registers and issuers == sorted(issuers) and idle > MUCH * time_of_iteration(loop)
+
+
+def time_of_iteration(loop: LoopSchedule) -> float:
+    """Cycles from one iteration to the next, with its part of what the loop takes to fill and drain where the number of
+    its iterations is known."""
+    exposed = max(0, loop.length - loop.ii)
+    return loop.ii + (exposed / int(loop.trip) if loop.trip.isdigit() and int(loop.trip) else 0)
 
 
 def held_ctas(schedule: Schedule, machine: Machine) -> int:

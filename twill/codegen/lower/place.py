@@ -225,12 +225,13 @@ class _Rings:
 
     def deepest(self) -> int:
         """Slots of a ring at most: where all tiles come from memory, those of all rings of loops are no more bytes than
-        keep it busy, but PAIR slots."""
+        keep it busy, with those of the other CTAs on the SM, but PAIR slots."""
         most = self.plan.machine.emitting.ring_slots.whole
         loops = [number for number, ring in self.copied().items() if not ring.held]
         if not loops or not streamed(self.plan):
             return most
-        return min(most, max(PAIR, self.plan.machine.emitting.streamed.whole // self.slots_bytes(loops)))
+        streams = self.plan.machine.emitting.streamed.whole // self.plan.candidate.ctas
+        return min(most, max(PAIR, streams // self.slots_bytes(loops)))
 
     def waits(self, ring: Ring) -> bool:
         """Whether a tile keeps its slot for a whole program instance."""
