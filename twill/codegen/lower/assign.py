@@ -78,9 +78,10 @@ def assign(
         if sum(group.threads * group.registers for group in plan.groups) > pool:
             return CandidateRefusal("no registers for warp groups that do the most of what either did")
     plan = in_step_groups(stay_with_data(replace(plan, tasks=scheduled(plan, group_of))))
-    asked = plan.groups
     compiled = tensor and not all(group.registers for group in groups)
-    plan = with_straight(plan if compiled else with_budgets(plan))
+    plan = without_idle_groups(with_straight(plan))
+    asked = plan.groups
+    plan = plan if compiled else with_budgets(plan)
     if tensor:
         refuse_not_emitted(plan)
     plan = plan if candidate.direct else share_rings(replace(plan, reuse_groups=reuse_groups(plan)))
@@ -236,6 +237,22 @@ def rooted_in(plan: LoweringPlan, task: Task) -> set[int]:
                 region, node, _ = place
                 ahead.append(Task(place, plan.node(region, node), plan.wired.steps[region, node], ()))
     return found or homes
+
+
+def without_idle_groups(plan: LoweringPlan) -> LoweringPlan:
+    """The plan with the groups that have something to do, numbered anew, those that multiply first: straight-line code,
+    which follows its values, leaves out some that the schedule had for it. Copies into shared memory are issued by one
+    of them (`twill.codegen.lower.place`)."""
+    busy = {group for task in plan.tasks.values() for group in task.groups}
+    if any(task.node.kind == "load" and task.node.transport == "tma" for task in plan.tasks.values()):
+        busy |= set([group.id for group in plan.groups if group.issuer][:1])
+    kept = sorted((g for g in plan.groups if g.id in busy or g.like in busy), key=lambda group: group.issuer)
+    if plan.loops or len(kept) == len(plan.groups) or not any(group.computes for group in kept):
+        return plan
+    number = {group.id: place for place, group in enumerate(kept)}
+    groups = tuple(replace(g, id=number[g.id], like=number.get(g.like, -1)) for g in kept)
+    tasks = {p: replace(t, groups=tuple(number[group] for group in t.groups)) for p, t in plan.tasks.items()}
+    return replace(plan, groups=groups, tasks=tasks)
 
 
 # -- rings that loops share -----------------------------------------------------------------------

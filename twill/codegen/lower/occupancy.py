@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from twill.codegen.lower.direct import has_products
+from twill.codegen.lower.direct import direct_schedule, has_products, is_straight
 from twill.codegen.lower.groups import Group, warp_groups
 from twill.codegen.targets.base import LANES
+from twill.codegen.warp.layout import THREADS
 from twill.machine.description import Machine
-from twill.schedule.document import LoopSchedule, Schedule
+from twill.schedule.document import INSTANCES, LoopSchedule, Schedule
 
 MUCH = 0.2  # of the time: an SM that is busier than the rest of it is left to one CTA
 
@@ -34,7 +35,7 @@ def waits(schedule: Schedule, machine: Machine) -> bool:
     """Whether a kernel with MMAs leaves every unit idle for much of the time, as what it computes is too little for the
     latencies between: another CTA fills that. Its groups that multiply come first, as they are whole groups of
     warps."""
-    issuers = [group.issuer for group in warp_groups(schedule)[0]]
+    issuers = [group.issuer for group in working_groups(schedule, machine)]
     in_registers = machine.mma is not None and machine.mma.accumulator != "tmem"
     loop = max(schedule.loops, key=lambda loop: loop.ii)
     idle = time_of_iteration(loop) - loop.certificate.bounds.resource
@@ -43,18 +44,32 @@ def waits(schedule: Schedule, machine: Machine) -> bool:
 
 def time_of_iteration(loop: LoopSchedule) -> float:
     """Cycles from one iteration to the next, with its part of what the loop takes to fill and drain where the number of
-    its iterations is known."""
+    its iterations is known. Straight-line code is not overlapped with that of the next program instance."""
     exposed = max(0, loop.length - loop.ii)
+    if loop.trip == INSTANCES:
+        return loop.ii + exposed
     return loop.ii + (exposed / int(loop.trip) if loop.trip.isdigit() and int(loop.trip) else 0)
 
 
 def held_ctas(schedule: Schedule, machine: Machine) -> int:
     """CTAs that the register file holds, if every thread has as many registers as the hungriest warp group, and as
     the compiler wants besides; 0 if it does not hold one, which spills then."""
-    groups, _ = warp_groups(schedule)
+    groups = working_groups(schedule, machine)
     threads = sum(group.threads for group in as_compiled(groups))
     registers = max(group.registers for group in groups) + machine.emitting.spare_registers.whole
     return machine.register_file.registers.whole // (threads * registers)
+
+
+def working_groups(schedule: Schedule, machine: Machine) -> tuple[Group, ...]:
+    """The groups that a CTA has. Of straight-line code with MMAs, which follows its row blocks and is in the order of
+    the program, those are a group for each block and one that issues loads (`twill.codegen.lower.assign`)."""
+    groups, _ = warp_groups(schedule)
+    if not has_products(schedule) or not is_straight(schedule):
+        return groups
+    (one,) = direct_schedule(schedule, machine, THREADS * schedule.cooperation.width).warp_groups
+    computing = [replace(g, registers=one.registers) for g in groups if not g.issuer]
+    issuing = [g for g in groups if g.issuer]
+    return (*computing[: schedule.cooperation.blocks], *issuing[:1])
 
 
 def as_compiled(groups: Sequence[Group]) -> tuple[Group, ...]:
