@@ -1,4 +1,4 @@
-"""Kernels with small products: straight-line ones have the warp groups that do something, and their CTAs share an SM."""
+"""Kernels with small products: CTAs share an SM, and straight-line code has the warp groups that do something."""
 
 from __future__ import annotations
 
