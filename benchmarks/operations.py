@@ -172,7 +172,8 @@ def emitted(made: Sequence[Any]) -> Iterator[str]:
             known.inquiry.over.wait()
             shelf = known.shelf
             if shelf is not None:
-                dispatch.variants.prepare(known, lambda kernel=kernel: compiled_of(kernel))
+                no_launch: Any = None  # read only where a kernel looks its work up, which is refused then
+                dispatch.variants.prepare(known, lambda kernel=kernel: compiled_of(kernel), no_launch)
                 shelf.settled.wait(600)
                 yield f"{kernel.__name__}: {shelf.state} {shelf.reason} ({known.text()})"
 
