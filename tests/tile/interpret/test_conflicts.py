@@ -63,6 +63,11 @@ def again(x, y, n, B: tl.constexpr):
 def divided(x, y, n, B: tl.constexpr):
     o = tl.program_id(0) * B + tl.arange(0, B)
     tl.store(y + o, tl.load(x + o), mask=o < tl.program_id(0) // n)
+
+@triton.jit
+def channels(x, y, n, B: tl.constexpr):
+    o = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(y + o, tl.load(x + o // n))
 """
 
 
@@ -107,6 +112,7 @@ def test_instances_in_one_another_s_way_are_told(file: Path, name: str, words: s
         ("strided", 3, "writes several numbers at once"),
         ("turned", 4, "reads what another of its threads writes"),
         ("divided", 0, "divides by zero at line 50"),
+        ("channels", 0, "divides by zero at line 55"),
     ],
 )
 def test_threads_of_one_instance_in_one_another_s_way_are_told(file: Path, name: str, n: int, words: str) -> None:
@@ -115,7 +121,8 @@ def test_threads_of_one_instance_in_one_another_s_way_are_told(file: Path, name:
 
 
 @pytest.mark.parametrize(
-    ("name", "n"), [("alike", 4), ("inplace", 4), ("sums", 4), ("strided", 4), ("again", 4), ("divided", 1)]
+    ("name", "n"),
+    [("alike", 4), ("inplace", 4), ("sums", 4), ("strided", 4), ("again", 4), ("divided", 1), ("channels", 8)],
 )
 def test_what_every_order_leaves_alike_is_defined(file: Path, name: str, n: int) -> None:
     assert not found(file, name, n).text

@@ -130,10 +130,10 @@ class _Witness(Instance):
         return old
 
     def op(self, op: Op) -> None:
-        """A whole number may not be divided by zero: nothing says what comes of it."""
+        """A whole number, or a tile of them, may not be divided by zero: nothing says what comes of it."""
         kind = self.program.type_of(op.results[0]) if op.results else None
-        if op.kind in ("div", "rem") and kind and not kind.shape and kind.element.startswith("i"):
-            divisor = np.reshape(self.values[op.operands[1]], 1)
+        if op.kind in ("div", "rem") and kind and kind.element.startswith("i"):
+            divisor = np.asarray(self.values[op.operands[1]])
             if not divisor.any() and not self.met.within:
                 self.met.within = f"program instance {self.number_of} divides by zero at line {op.line}"
         super().op(op)
