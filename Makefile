@@ -6,7 +6,7 @@
 #
 # PYTHON=python3.12 make test    another interpreter
 # TRITON=3.7.1 make test-triton  the frontend's tests with one version of Triton
-# WORKERS=3 make unit            the tests in another number of processes than there are cores
+# WORKERS=3 make unit            the tests in three processes
 
 PYTHON ?= python3
 OLDEST := 3.6.0
@@ -23,8 +23,10 @@ COMMANDS := $(filter-out $(ABOUT_OTHERS:%=tests/cli/test_%.py), $(wildcard tests
 FRONTEND := tests/kernel tests/tile/access tests/tile/rewrite tests/tile/translate tests/graph $(COMMANDS) tests/test_examples.py
 
 # Files of tests go to as many processes as there are cores, in the order of tests/longest_first.py; what one
-# file computed once, its tests share.
-PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+# file computed once, its tests share. For the whole suite it is one process more: one of them often waits for a service.
+BY_FILE := --dist loadfile --no-loadscope-reorder --max-worker-restart=0
+PARALLEL := -n $(WORKERS) $(BY_FILE)
+MORE = $(if $(filter auto,$(WORKERS)),$(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)'),$(WORKERS))
 # From the kernel file to the costed graph, and what is said of it: seconds.
 QUICK := tests/kernel tests/machine tests/manifest tests/toml tests/zlp tests/schedule tests/show tests/codegen/warp
 
@@ -32,7 +34,7 @@ QUICK := tests/kernel tests/machine tests/manifest tests/toml tests/zlp tests/sc
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak quick lint types unit test-triton format clean
+.PHONY: help demo test both soak quick lint types unit test-triton format clean
 
 help:
 	@sed -n '1,/^$$/s/^# \{0,1\}//p' Makefile
@@ -40,9 +42,12 @@ help:
 demo: .venv/demo.stamp
 	$(BIN)/twill solve examples/attention.py --machine h100
 
-# Types are checked on one core, so beside the tests with the oldest Triton.
+# Types are checked on one core, so beside the tests, which are there much longer.
 test: lint
-	+$(MAKE) --no-print-directory --jobs=2 --output-sync types test-triton
+	+$(MAKE) --no-print-directory --jobs=2 --output-sync=line types both
+
+both:
+	+$(MAKE) --no-print-directory test-triton
 	+$(MAKE) --no-print-directory unit
 
 lint: .venv/test.stamp
@@ -60,7 +65,7 @@ soak: .venv/test.stamp
 	$(BIN)/python -m tests.soak
 
 unit: .venv/test.stamp
-	$(BIN)/python -m pytest $(PARALLEL)
+	$(BIN)/python -m pytest -n $(MORE) $(BY_FILE)
 
 test-triton: .venv-triton-$(TRITON)/test.stamp
 	.venv-triton-$(TRITON)/bin/python -m pytest $(PARALLEL) $(FRONTEND)
