@@ -29,6 +29,19 @@ def rows(x, y, begins, ends, B: tl.constexpr, LESS: tl.constexpr):
 """
 
 
+BEHIND = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def chunks(x, y, scale, T, FIRST, B: tl.constexpr):
+    o = FIRST * B + tl.arange(0, B)
+    at = tl.load(scale + tl.program_id(0))
+    inside = (FIRST * 200 < T) & (at > -99)
+    tl.store(y + tl.program_id(0) * 8192 + o, tl.load(x + o) * at, mask=inside)
+"""
+
+
 def program(folder: Path, less: int) -> WarpProgram:
     """Rows that begin and end at numbers from 0 to 2, the latter less a number."""
     (folder / "k.py").write_text(KERNEL, encoding="utf-8")
@@ -51,3 +64,12 @@ def test_some_launch_stores_however_few_of_the_numbers_let_it(tmp_path: Path, le
 def test_a_kernel_that_no_numbers_let_store_is_refused_with_what_says_them(tmp_path: Path) -> None:
     with pytest.raises(UnknownProblem, match="no numbers were found for what `rows` looks up"):
         launches(program(tmp_path, 3))
+
+
+def test_work_behind_the_elements_that_another_size_says_is_found(tmp_path: Path) -> None:
+    """A launch of the later chunks of a tensor, that are there from 200 elements on: no tensor of 129 has any."""
+    (tmp_path / "k.py").write_text(BEHIND, encoding="utf-8")
+    sig = ("x=*fp32:16", "y=*fp32:16", "scale=*fp32:16", "T=i32", "FIRST=i32")
+    tile = extract(f"{tmp_path / 'k.py'}::chunks", sig=sig, const=("B=128",)).program
+    right = lower(tile, scheduled(tile), H100)
+    assert any("y" in changed(tile, one) for one in launches(right))

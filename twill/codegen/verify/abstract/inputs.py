@@ -45,7 +45,7 @@ from twill.codegen.verify.abstract.reached import (
 )
 from twill.codegen.verify.abstract.representatives import with_representatives
 from twill.codegen.verify.abstract.table_shapes import refuse_wrong_shapes
-from twill.codegen.verify.abstract.unstored import until_stored
+from twill.codegen.verify.abstract.unstored import TRIES, one_twice_as_long, until_stored
 from twill.codegen.verify.abstract.wanted import Wanted, wanted
 from twill.codegen.warp.program import WarpProgram
 from twill.exc import MalformedSidecar, TwillError, UnknownProblem
@@ -155,9 +155,11 @@ def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> It
         yield from (replace(holding(tile, one), derived=True) for one in more)
     if not looked_into(tile):
         return
+    tried = [candidate.sizes for candidate in chosen]
+    longer = [*one_twice_as_long(tried)]
 
     def drawn(number: int) -> CheckedLaunch:
-        sizes = chosen[number % len(chosen)].sizes
+        sizes = tried[number % len(tried)] if number < TRIES else longer[(number - TRIES) % len(longer)]
         return replace(
             holding(tile, launch(tile, known.case(sizes), seed=len(made) + 3 + DRAWN + number)), derived=True
         )

@@ -6,7 +6,7 @@ instance alone, all may lie outside of the bounds, and a store that is missing i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from twill.exc import UnknownProblem
@@ -20,18 +20,20 @@ if TYPE_CHECKING:
     from twill.codegen.verify.abstract.inputs import CheckedLaunch
 
 TRIES = 24
+FURTHER = 8  # tries where nothing at all was stored in those
 
 
 def until_stored(
     tile: TileProgram, made: Sequence[CheckedLaunch], drawn: Callable[[int], CheckedLaunch]
 ) -> Iterator[CheckedLaunch]:
-    """Of the launches `drawn(0)`, `drawn(1)` ... those that store into a tensor which no launch before stores into.
-    Raises UnknownProblem where nothing at all is stored in any."""
+    """Of the launches `drawn(0)`, `drawn(1)` ... those that store into a tensor which no launch before stores into;
+    `drawn` makes those from TRIES on of sizes unlike those before. Raises UnknownProblem where nothing at all is stored
+    in any."""
     written = tile.original or tile
     stores = {op.access.base for op in written.ops() if op.access is not None and op.kind != "tile_load"}
     stored = frozenset[str]().union(*(changed(written, one) for one in made))
-    for number in range(TRIES):
-        if stores <= stored:
+    for number in range(TRIES + FURTHER):
+        if stores <= stored or (number >= TRIES and stores & stored):
             return
         one = drawn(number)
         more = changed(written, one) - stored
@@ -43,6 +45,14 @@ def until_stored(
             f"no numbers were found for what `{tile.kernel}` looks up with which it stores anything", file=tile.file,
             hint="their `tables` in [specialization.problem] of its sidecar (docs/problem-sizes.md)",
         )  # fmt: skip
+
+
+def one_twice_as_long(sizes: Sequence[Mapping[str, int]]) -> Iterator[Mapping[str, int]]:
+    """For each size, twice the most of it with the least of all others: where work begins behind as many elements as
+    another size says, no size alone reaches it. sizes: those that are known, at least one."""
+    least, most = ({name: of(one[name] for one in sizes) for name in sizes[0]} for of in (min, max))
+    yield from ({**least, name: 2 * most[name]} for name in sizes[0])
+    yield {name: 2 * value for name, value in most.items()}
 
 
 def changed(tile: TileProgram, made: CheckedLaunch) -> frozenset[str]:
