@@ -22,7 +22,7 @@ from twill.codegen.verify.ptx.order import Clocks, Shadow
 from twill.codegen.verify.ptx.tcgen05_allocation import check_end
 from twill.codegen.verify.ptx.tcgen05_memory import TensorMemory
 from twill.codegen.verify.ptx.tcgen05_registers import TensorMoves
-from twill.codegen.verify.ptx.threads import GANG, WARP, Array, Cta, Gang, Index, Strand, World
+from twill.codegen.verify.ptx.threads import GANG, MANY, WARP, Array, Cta, Gang, Index, Strand, World
 from twill.codegen.verify.ptx.units.tensor_map import TensorMapModel
 from twill.codegen.verify.ptx.units.tensor_map_bytes import encoded
 from twill.codegen.verify.ptx.wgmma_in_flight import MmasInFlight
@@ -31,8 +31,9 @@ from twill.ptx.program import InstructionPlace, PtxModule
 REGISTERS = 65536  # of an SM
 MOST = 255  # of a thread
 GRANULE = 8
-PATIENCE = 4096  # blocks of code without a change of global memory, behind which others have their turn
-IDLE = 2  # such turns of all CTAs behind which nothing will change any more
+PATIENCE = 256  # blocks of code without a change of global memory, behind which others have their turn
+LONG = 4096  # the same where a turn of all CTAs changed nothing
+IDLE = 3  # such turns behind which nothing will change any more
 ENOUGH = 20  # findings after which no further CTA is started
 
 
@@ -216,7 +217,7 @@ def _run_together(worlds: Sequence[World], findings: PtxFindings, most: int) -> 
             changes = world.memory.changes
             if seen.get(id(world)) == changes and not idle:
                 continue
-            finished = _run(world, findings, most, gives_way=True)
+            finished = _run(world, findings, most, LONG if idle else PATIENCE)
             moved |= finished is not None or world.memory.changes != changes
             seen[id(world)] = world.memory.changes
             if finished is not None:
@@ -230,22 +231,22 @@ def _run_together(worlds: Sequence[World], findings: PtxFindings, most: int) -> 
     return sum(one.blocks for one in worlds)
 
 
-def _run(world: World, findings: PtxFindings, most: int, gives_way: bool = False) -> bool | None:
-    """All threads to their end; whether they got there. gives_way: None where they go round while global memory stays
-    as it is."""
+def _run(world: World, findings: PtxFindings, most: int, patience: int = 0) -> bool | None:
+    """All threads to their end; whether they got there. patience: None where they go round for so many blocks of code
+    while global memory stays as it is."""
     gangs = [gang for cta in world.ctas for gang in cta.gangs]
     since, changes = world.blocks, world.memory.changes
     try:
         while any(gang.strands for gang in gangs):
             moved = False
             for gang in gangs:
-                moved = gang.advance() or moved
+                moved = gang.advance(patience or MANY) or moved
             if not moved and not _helped(world, gangs):
                 _stuck(findings, gangs, "deadlock", "nobody can go on")
                 return False
-            if gives_way and world.memory.changes != changes:
+            if patience and world.memory.changes != changes:
                 since, changes = world.blocks, world.memory.changes
-            elif gives_way and world.blocks - since >= PATIENCE:
+            elif patience and world.blocks - since >= patience:
                 return None
             if world.blocks > most:
                 _stuck(findings, gangs, "endless", f"no end after {world.blocks} blocks of code")

@@ -203,9 +203,9 @@ class Gang:
 
     # ------------------------------------------------------------ running
 
-    def advance(self) -> bool:
-        """Run until nothing can go on, or others should have a turn; whether anything ran."""
-        for ran in range(MANY):
+    def advance(self, most: int = MANY) -> bool:
+        """Run until nothing can go on, or others should have a turn, behind so many blocks; whether anything ran."""
+        for ran in range(most):
             strand = self._next()
             if strand is None:
                 self.impatience = 0
@@ -213,7 +213,7 @@ class Gang:
                 return ran > 0
             self._run(strand)
         self.impatience += 1
-        self.cta.world.blocks += MANY
+        self.cta.world.blocks += most
         return True
 
     def _next(self) -> Strand | None:
