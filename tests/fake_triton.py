@@ -13,6 +13,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import CompiledKernel
 from triton.runtime.driver import driver
 
+BESIDE = 4  # what a launcher gets besides the kernel's arguments: metadata, and three for hooks
+
 
 class FakeTriton:
     """launches: name of every kernel that Triton launched, with its grid and stream. loaded: whether it loaded any."""
@@ -47,6 +49,8 @@ class FakeTriton:
 
     def launcher_cls(self, source: Any, metadata: Any) -> Any:
         def launch(first: int, second: int, third: int, stream: int, function: str, *rest: Any) -> None:
+            if len(rest) != BESIDE + len(source.signature):
+                raise TypeError(f"a launch with {len(rest) - BESIDE} arguments of {len(source.signature)}")
             self.launches.append((function, (first, second, third), stream))
 
         return launch

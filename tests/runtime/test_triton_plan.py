@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +15,8 @@ from triton.runtime.jit import JITFunction
 
 import twill
 from tests.fake_triton import FakeTriton, installed
-from tests.jit_kernels import plain
+from tests.jit_kernels import MANIFEST, plain
+from twill.manifest.document import CallArgument
 from twill.runtime.hot import Hot
 from twill.runtime.matcher import matcher
 from twill.runtime.plans import Plans, RefusedLaunch
@@ -73,6 +76,15 @@ CALLS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+OTHER = replace(
+    MANIFEST, kernel="plain", maps=(), promises=(), apart=(("x", "x"),),
+    arguments=(
+        CallArgument("x", "pointer", "*fp32", "f32"), CallArgument("n", "number", "i32"),
+        CallArgument("BLOCK", "constant", value=128),
+    ),
+)  # fmt: skip
+
+
 def test_every_call_gets_the_compiled_kernel_that_triton_has_for_it(fake: FakeTriton) -> None:
     fast = wrapped()
     original = fast.twill_original
@@ -111,6 +123,21 @@ def test_a_launch_that_is_recognized_is_not_bound_and_gets_what_triton_s_gets(
         # the metadata of launches is for hooks, of which there are none
         assert passed[-1][3] == 7 and passed[-1][:3] == usual[:3] and passed[-1][4:6] == usual[4:6]
         assert passed[-1][9] is x and passed[-1][10:] == (n, 64)
+
+
+def test_a_variant_beside_an_emitted_one_that_is_told_how_far_tensors_reach_gets_what_triton_s_gets(
+    fake: FakeTriton, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The launcher takes as many values as the kernel has arguments, and not those behind them."""
+    fast = wrapped()
+    settled(fast, (X, 5))
+    emitted = SimpleNamespace(manifest=OTHER)
+    fast.twill_dispatch.match([emitted])
+    assert fast.twill_dispatch.hot.reaches
+    compiled = settled(fast, (X, 5))
+    closed(fast, monkeypatch)
+    before = len(fake.launches)
+    assert fast[(2,)](torch.zeros(64), 7, BLOCK=64) is compiled and len(fake.launches) == before + 1
 
 
 def test_where_it_is_off_every_launch_is_triton_s_own(fake: FakeTriton, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,9 @@ class TritonPlan:
     ) -> None:
         self.original, self.compiled, self.key, self.device, self.stays = original, compiled, key, device, stays
         self.grid = (*sizes, 1, 1)[:3]
+        self.count = len(
+            bound
+        )  # what more a call's values have is for emitted kernels (`twill.runtime.matcher.reaches`)
         constexprs = {parameter.name for parameter in original.params if parameter.is_constexpr}
         self.numbers = tuple(
             position for position, (name, value) in enumerate(bound.items())
@@ -96,6 +99,8 @@ class TritonPlan:
                 return False
         first, second, third = self.grid
         known.launches += 1
+        if len(values) > self.count:
+            values = values[: self.count]
         compiled.run(
             first, second, third, stream, compiled.function, compiled.packed_metadata, None, None, None, *values
         )
