@@ -77,11 +77,11 @@ class Programs:
         else:
             self.op("tile_store", tile, access=access)
 
-    def dot(self, a: int, b: int, c: int | None = None, name: str = "") -> int:
+    def dot(self, a: int, b: int, c: int | None = None, name: str = "", precision: str = "ieee") -> int:
         shape = self.values[a].type.shape[0], self.values[b].type.shape[1]
         if c is None:
             c = self.constant(0.0, shape, "f32")
-        return self.op("dot", a, b, c, shape=shape, element="f32", name=name, precision="ieee")
+        return self.op("dot", a, b, c, shape=shape, element="f32", name=name, precision=precision)
 
     def reduce(self, tile: int, axis: int, combine: str, name: str = "") -> int:
         shape = list(self.values[tile].type.shape)

@@ -86,7 +86,11 @@ def defined(program: TileProgram, launch: CheckedLaunch) -> tuple[CheckedLaunch,
 
 
 def narrowest(program: TileProgram) -> int:
-    """Bytes of the narrowest float that a program computes in: sums of bf16 are as far apart as their orders are."""
+    """Bytes of the narrowest float that a program computes in: sums of bf16 are as far apart as their orders are, and
+    products of tf32, which has the digits of f16, as its ways to round (Triton cuts digits off, and so loses more)."""
+    products = (op for op in program.ops() if op.kind == "dot" and op.attribute("precision") == "tf32")
+    if any(program.type_of(op.operands[0]).element == "f32" for op in products):
+        return 2
     computed = (op for op in program.ops() if op.kind in {*ELEMENTWISE, *REDUCE, *SCAN} - {"cast", "bitcast", "select"})
     kinds = (program.type_of(result).element for op in computed for result in op.results)
     return min((BITS[kind] // 8 for kind in kinds if kind.startswith(("f", "b"))), default=8)
