@@ -4,17 +4,24 @@ before where not."""
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from tests.golden_schedules import Example, lowered
+from tests.kernels import H100
 from tests.places import edit, instead, places
+from twill.codegen.emission import emit_scheduled, extract
 from twill.codegen.lower.cross_loop_reuse import position
 from twill.codegen.verify.abstract.actor import Actor
 from twill.codegen.verify.abstract_machine import run, trials, verify
 from twill.codegen.warp.program import Consumed, If, Pipeline, Skip, Stmt, TmaLoad, WarpGroup, WarpProgram, walk
+from twill.kernel.specialization import problem_of
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.trial.execute import checked
 
 
 @cache
@@ -110,3 +117,51 @@ def test_a_place_in_the_ring_that_is_not_moved_on_is_found() -> None:
     assert len(guarded) == 4
     for place in guarded:
         assert verify(edit(program, place, instead()), enough=1), place
+
+
+IN_TURN = """
+@triton.jit
+def k(a, w, y, K, B: tl.constexpr, MORE: tl.constexpr):
+    r, c = tl.program_id(0) * 2 * B + tl.arange(0, B), tl.arange(0, B)
+    first, second = a + r[:, None] * K + c[None, :], a + (r + B)[:, None] * K + c[None, :]
+    at = w + c[:, None] * B + c[None, :]
+    total = tl.zeros([B, B], tl.float32)
+    for i in range(0, K, B):
+        total = step(total, tl.load(first + i), tl.load(at + i * B), MORE)
+    total = total * 0.5
+    for i in range(0, K, B):
+        total = step(total, tl.load(second + i), tl.load(at + (K + i) * B), MORE)
+    total = total * 0.25
+    for i in range(0, K, B):
+        total = step(total, tl.load(first + i), tl.load(at + (2 * K + i) * B), MORE)
+    total = total * 2.0
+    for i in range(0, K, B):
+        total = step(total, tl.load(second + i), tl.load(at + (3 * K + i) * B), MORE)
+    tl.store(y + r[:, None] * B + c[None, :], total.to(tl.float16))
+
+
+@triton.jit
+def step(total, x, w, MORE: tl.constexpr):
+    if MORE:
+        return total + tl.maximum(tl.dot(x, w), 0.0)
+    return tl.dot(x, w, total)
+"""
+
+
+@pytest.mark.parametrize(("more", "rings"), [(True, 2), (False, 1)])
+def test_tiles_that_loops_read_in_turn_have_rings_of_their_own(
+    kernel_file: Callable[..., str], more: bool, rings: int
+) -> None:
+    """The third loop reads the first one's rows again, the fourth one the second one's: in one ring the second loop's
+    tiles would come between. Where warp groups take program instances alternately, tiles are kept for none: a group
+    waits for the other one's loops, which wait for slots. What is emitted has the abstract machine's consent, and its
+    PTX is equal to the tile program."""
+    sig = [*(f"{name}=*fp16:16" for name in "awy"), "K=i32:16"]
+    kernel = extract(f"{kernel_file(IN_TURN)}::k", sig=sig, const=["B=64", f"MORE={more}"])
+    schedule = solve(kernel.graph, H100, SolveOptions(strategy="heuristic", fuse=False))
+    emission = emit_scheduled(kernel, H100, schedule)
+    program = emission.program
+    loads = [s for g in program.groups for s in walk(tuple(g.stmts)) if isinstance(s, TmaLoad)]
+    found = {one.target.buffer for one in loads if program.maps[one.map].argument == "a"}
+    assert len(found) == rings
+    assert not checked(emission, problem_of(kernel.specialization)).said()

@@ -84,7 +84,8 @@ def assign(
     plan = plan if compiled else with_budgets(plan)
     if tensor:
         refuse_not_emitted(plan)
-    plan = plan if candidate.direct else share_rings(replace(plan, reuse_groups=reuse_groups(plan)))
+    kept = () if candidate.ping_pong else reuse_groups(plan)  # tiles of a group that waits for the other one's turn
+    plan = plan if candidate.direct else share_rings(replace(plan, reuse_groups=kept))
     if candidate.ping_pong and not plan.only_multiplies():
         return CandidateRefusal("its loops do more than multiply tiles that load groups bring")
     if tensor or not candidate.registers:

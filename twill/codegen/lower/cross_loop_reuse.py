@@ -8,7 +8,7 @@ slots back; if it does not, every loop has its own loads. Each loop has cursors 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from twill.codegen.warp.expression import Expr, Number, less, multiply
@@ -57,8 +57,20 @@ def reads(plan: LoweringPlan, task: Task) -> object:
 
 def position(families_: Iterable[ReuseGroup], place: Place) -> tuple[int, int]:
     """Which of how many loops that read the same tiles a load is of; (0, 1) if it has them alone."""
-    family = next((f for f in families_ if place in f), (place,))
+    family = family_of(families_, place)
     return family.index(place), len(family)
+
+
+def family_of(families_: Iterable[ReuseGroup], place: Place) -> ReuseGroup:
+    """The loads of the same tiles as one of them."""
+    return next((f for f in families_ if place in f), (place,))
+
+
+def overlap(families_: Sequence[ReuseGroup], one: Place, other: Place) -> bool:
+    """Whether loads are of other tiles, and each has loops that read them before the last of the other's has: a ring
+    cannot hold both."""
+    mine, theirs = family_of(families_, one), family_of(families_, other)
+    return mine != theirs and max(mine[0], theirs[0])[0] < min(mine[-1], theirs[-1])[0]
 
 
 def streams(trip: Expr, depth: int) -> Expr:

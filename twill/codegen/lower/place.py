@@ -10,10 +10,11 @@ different loops go through one ring: the loops run one after the other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from twill.codegen.lower.cross_loop_reuse import position
+from twill.codegen.lower.cross_loop_reuse import family_of, overlap, position
 from twill.codegen.lower.memory import BARRIER_BYTES, SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS, Sharing
 from twill.codegen.lower.placement import Placement, Ring
@@ -60,7 +61,7 @@ class _Rings:
 
     def make(self) -> None:
         """A ring for each tile that some task reads from shared memory or from another group."""
-        shared: dict[tuple[object, ...], Ring] = {}
+        shared: dict[tuple[object, ...], list[Ring]] = {}
         pair = self.sharing is not None and self.sharing.pair
         least = self.scales.taken({place: self.depth(self.plan.tasks[place]) for place in self.scales.tiles})
         self.by_place = tensor_rings(self.plan, self.memory, pair, least)
@@ -93,7 +94,9 @@ class _Rings:
             readers += self.plan.starting_with(task.place)
         return [reader for reader in readers if set(reader.groups) - mine]
 
-    def ring(self, task: Task, slot: list[Task], away: list[Task], shared: dict[tuple[object, ...], Ring]) -> Ring:
+    def ring(
+        self, task: Task, slot: list[Task], away: list[Task], shared: dict[tuple[object, ...], list[Ring]]
+    ) -> Ring:
         """The ring that a task fills; loads of one tensor in several loops share one, also with straight-line code
         in front of them."""
         cell = self.plan.flat.steps[task.steps[-1]].results[0]
@@ -112,8 +115,9 @@ class _Rings:
         copied = loads and task.node.transport == "tma"  # threads may reach what the TMA does not
         known_by = (tensor, copied, shape, element, producer, consumers, task.block, together, pair, sharers)
         readers = tuple(r.place for r in (*slot, *away))
-        if loads and not held and known_by in shared and self.may_join(task, shared[known_by]):
-            made = self.joined(task, shared[known_by], readers)
+        known = next((one for one in self.known(task, shared.get(known_by, ())) if self.may_join(task, one)), None)
+        if loads and not held and known is not None:
+            made = self.joined(task, known, readers)
             return self.deepened(made, self.depth(task)) if self.joining else made
         multiplied = any(r.node.kind == "mma" for r in slot)
         alike = (copied, multiplied, shape, element, producer, consumers, task.block, together, held, pair)
@@ -129,9 +133,15 @@ class _Rings:
         every = tuple(sorted(copy for g in consumers for copy in self.plan.same_stream(g)))
         aref = self.memory.aref(name, (buffer.id,), producer, every, transport, (full, empty), together, pair)
         made = Ring(task.place, aref, buffer, held, readers, multiplied)
-        shared.setdefault(known_by, made)
+        shared.setdefault(known_by, []).append(made)
         self.alike.setdefault(alike, []).append(made)
         return made
+
+    def known(self, task: Task, rings: Sequence[Ring]) -> Sequence[Ring]:
+        """Of the rings that a load might go through, that of the loops before it which read the same tiles, if there
+        is one."""
+        family = family_of(self.plan.reuse_groups, task.place)
+        return [self.by_place[place] for place in family if place in self.by_place][:1] or rings
 
     def sharers(self, place: Place) -> int:
         """Loops that read the same tiles, of a load of them."""
@@ -145,6 +155,8 @@ class _Rings:
             return False
         if any(self.sharers(member.key) != self.sharers(task.place) for member in members):
             return False  # each of them has cursors of its own, which tiles that fewer loops read do not move
+        if any(overlap(self.plan.reuse_groups, member.key, task.place) for member in members):
+            return False  # tiles stay in their slots until the last of those loops has read them
         return all(place[0] < task.region for member in members if member.held for place in member.readers)
 
     def joined(self, task: Task, ring: Ring, readers: tuple[Place, ...]) -> Ring:
