@@ -48,12 +48,14 @@ from twill.codegen.warp.program import (
     CountReuse,
     Cursor,
     FetchInstance,
+    Multiply,
     Settle,
     WarpGroup,
     WarpProgram,
 )
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
+from twill.machine.occupancy import register_pool
 
 _WARP, _WARP_GROUP = 32, 128
 _MOST_REGISTERS = 255  # that an instruction can name
@@ -100,6 +102,14 @@ class _Kernel:
         self.locals: dict[str, str] = {}  # scalars of the whole CTA
         self.own: dict[tuple[int, ...], tuple[str, ...]] = {}  # lines at the start of a section
 
+    def _bounds(self) -> str:
+        """What the compiler is told of the launch. Of a kernel with MMAs it counts the threads of a CTA in whole warp
+        groups where it derives their registers from launch bounds, so those of CTAs that share an SM are said."""
+        threads, ctas = self.threads, self.program.ctas
+        if ctas > 1 and any(isinstance(node, Multiply) for node in nodes(self.program.groups)):
+            return f"__maxnreg__({register_pool(threads * ctas, self.machine) // (threads * ctas)})"
+        return f"__launch_bounds__({threads}, {ctas})"
+
     def printed(self) -> Printed:
         """All of it."""
         tile = self.program.program
@@ -110,8 +120,7 @@ class _Kernel:
         self._constants()
         cluster = self.program.cluster
         shape = f" __cluster_dims__({cluster.ctas}, 1, 1)" if cluster is not None else ""
-        bounds = f"__launch_bounds__({self.threads}, {self.program.ctas})"
-        head = f'extern "C" __global__ void{shape} {bounds}\n{self.function}('
+        head = f'extern "C" __global__ void{shape} {self._bounds()}\n{self.function}('
         with self.out.block(head + ",\n    ".join(map(self._parameter, self.parameters)) + ")"):
             self._setup()
             self._roles()
