@@ -111,3 +111,15 @@ def test_what_is_narrowed_for_products_is_known(file: str, spec: str, narrowed: 
     """P of both loops as they were written, P and dS; results that are stored are not."""
     program = kernel(Example(f"examples/{file}.py", spec)).program
     assert len(narrowed_for_mmas(program.original or program)) == narrowed
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16"])
+def test_what_is_lost_below_the_smallest_normal_numbers_is_no_difference(element: str) -> None:
+    """A sigmoid of -90 is 8e-40, which a fast quotient gives as 0; times -90 that is 0 instead of -7e-38, where all
+    neighbours are 0."""
+    theirs = np.zeros(CHUNK, np.float32)
+    theirs[7] = rounded(np.array([-7e-38], np.float32), element)[0]
+    zeros = np.zeros(CHUNK, np.float32)
+    assert difference(zeros, theirs, theirs, element) == ""
+    theirs[7] = rounded(np.array([-7e-34], np.float32), element)[0]
+    assert difference(zeros, theirs, theirs, element)

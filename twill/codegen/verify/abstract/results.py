@@ -33,6 +33,8 @@ MEAN = 1.25  # so many times the root of the mean square
 ALONE = 16  # elements, of which there is no mean
 FINE = 2.0**-22  # a unit of f32 and finer types, relative to the largest number
 FEW = 64  # elements that may fall on the other side in a tensor of which none was shaken over
+FLUSHED = 2.0**-116  # what operations that give 0 for numbers below 2^-126 may leave out, times 2^10 later on
+WIDE_RANGE = ("f32", "bf16")
 SOME = 16  # elements that may be off because one shaken run moved them by next to nothing
 GRAIN = 2.0**-12  # of a common factor: far below what any narrow type shows
 
@@ -98,6 +100,9 @@ def is_some(ours: Array, theirs: Array, shaken: Array, element: str) -> bool:
 
 def difference(ours: Array, theirs: Array, shaken: Array, element: str) -> str:
     """In what a tensor differs, for people; "" if it does not. shaken: what the shaken run made of it."""
+    if element in WIDE_RANGE:
+        with np.errstate(all="ignore"):
+            ours = np.where(np.abs(ours - theirs) <= FLUSHED, theirs, ours)
     if np.array_equal(ours, theirs, equal_nan=element in DIGITS):
         return ""
     wrong = ours != theirs if element not in DIGITS else far(ours, theirs, spread_of(ours, theirs, shaken, element))
