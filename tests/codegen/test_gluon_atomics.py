@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -9,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.codegen.test_gluon import WIDEST, written
-from tests.conftest import GOLDEN
 from tests.golden_schedules import examples, schedule
 from tests.kernels import H100
 from twill.codegen.compile.gluon import triton
@@ -35,12 +35,10 @@ def emitted() -> GluonEmission:
     return emit_gluon(extracted(), H100, lambda *_: found)
 
 
-def test_what_triton_makes_of_it_computes_what_the_kernel_says(request: pytest.FixtureRequest) -> None:
+def test_what_triton_makes_of_it_computes_what_the_kernel_says(golden: Callable[[str, str], None]) -> None:
     made = emitted()
-    golden, text = GOLDEN / "gluon_attention_backward.txt", made.module.text
-    if request.config.getoption("--update-golden"):
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
+    text = made.module.text
+    golden("gluon_attention_backward.txt", text)
     assert len(text.splitlines()) <= LINES and max(map(len, text.splitlines())) <= WIDEST
     assert made.compiled.local <= MOST_LOCAL and not made.compiled.waits
     assert "equal to the tile program, nothing found" in checked(made, extracted().specialization)

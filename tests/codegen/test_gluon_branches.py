@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -9,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.codegen.test_gluon import MOST_LINES, WIDEST, written
-from tests.conftest import GOLDEN
 from tests.golden_schedules import examples, schedule
 from tests.kernels import H100
 from twill.codegen.emission import Extracted, extract
@@ -47,12 +47,10 @@ def branch() -> If:
     return found
 
 
-def test_a_window_that_slides_is_masked_under_a_condition(request: pytest.FixtureRequest) -> None:
+def test_a_window_that_slides_is_masked_under_a_condition(golden: Callable[[str, str], None]) -> None:
     made = emitted()
-    golden, text = GOLDEN / "gluon_sliding_window_attention.txt", made.module.text
-    if request.config.getoption("--update-golden"):
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
+    text = made.module.text
+    golden("gluon_sliding_window_attention.txt", text)
     assert len(text.splitlines()) <= MOST_LINES and max(map(len, text.splitlines())) <= WIDEST
     assert made.compiled.local <= MOST_LOCAL and not made.compiled.waits
     assert "equal to the tile program, nothing found" in checked(made, extracted().specialization)
