@@ -84,8 +84,8 @@ def assign(
     plan = plan if compiled else with_budgets(plan)
     if tensor:
         refuse_not_emitted(plan)
-    kept = () if candidate.ping_pong else reuse_groups(plan)  # tiles of a group that waits for the other one's turn
-    plan = plan if candidate.direct else share_rings(replace(plan, reuse_groups=kept))
+    reused = () if candidate.ping_pong else reuse_groups(plan)  # tiles of a group that waits for the other one's turn
+    plan = plan if candidate.direct else share_rings(replace(plan, reuse_groups=reused))
     if candidate.ping_pong and not plan.only_multiplies():
         return CandidateRefusal("its loops do more than multiply tiles that load groups bring")
     if tensor or not candidate.registers:
@@ -247,11 +247,11 @@ def without_idle_groups(plan: LoweringPlan) -> LoweringPlan:
     busy = {group for task in plan.tasks.values() for group in task.groups}
     if any(task.node.kind == "load" and task.node.transport == "tma" for task in plan.tasks.values()):
         busy |= set([group.id for group in plan.groups if group.issuer][:1])
-    kept = sorted((g for g in plan.groups if g.id in busy or g.like in busy), key=lambda group: group.issuer)
-    if plan.loops or len(kept) == len(plan.groups) or not any(group.computes for group in kept):
+    working = sorted((g for g in plan.groups if g.id in busy or g.like in busy), key=lambda group: group.issuer)
+    if plan.loops or len(working) == len(plan.groups) or not any(group.computes for group in working):
         return plan
-    number = {group.id: place for place, group in enumerate(kept)}
-    groups = tuple(replace(g, id=number[g.id], like=number.get(g.like, -1)) for g in kept)
+    number = {group.id: place for place, group in enumerate(working)}
+    groups = tuple(replace(g, id=number[g.id], like=number.get(g.like, -1)) for g in working)
     tasks = {p: replace(t, groups=tuple(number[group] for group in t.groups)) for p, t in plan.tasks.items()}
     return replace(plan, groups=groups, tasks=tasks)
 
