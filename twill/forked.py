@@ -28,6 +28,13 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
+def fork() -> int:
+    """As `os.fork`, without the warning about threads, in which the copy has no part."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return os.fork()
+
+
 class ForkedAnswer(Generic[Answer]):
     """The result of `ask`, which a copy begins to compute at once; without a second process, `answer` computes it. The
     end of a `with` kills the copy. processes: that may be at work. prepare: called by the copy first, which then waits
@@ -44,9 +51,7 @@ class ForkedAnswer(Generic[Answer]):
         told, self._telling = os.pipe()
         self._answer, writing = os.pipe()
         waiting, self._needed = os.pipe()  # closed when nobody waits any more
-        with warnings.catch_warnings():  # of threads that the copy has no part in
-            warnings.simplefilter("ignore", DeprecationWarning)
-            copy = os.fork()
+        copy = fork()
         if copy == 0:
             code = 1
             try:

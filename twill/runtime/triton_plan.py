@@ -61,9 +61,7 @@ class TritonPlan:
     ) -> None:
         self.original, self.compiled, self.key, self.device, self.stays = original, compiled, key, device, stays
         self.grid = (*sizes, 1, 1)[:3]
-        self.count = len(
-            bound
-        )  # what more a call's values have is for emitted kernels (`twill.runtime.matcher.reaches`)
+        self.count = len(bound)  # values behind these are for emitted kernels (`twill.runtime.matcher.reaches`)
         constexprs = {parameter.name for parameter in original.params if parameter.is_constexpr}
         self.numbers = tuple(
             position for position, (name, value) in enumerate(bound.items())

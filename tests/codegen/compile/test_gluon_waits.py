@@ -59,7 +59,7 @@ def test_a_mask_of_known_indices_does_not_make_products_wait_for_one_another(
 
     compiled = compile_module(path, made.module.entry, made.signature, made.asked)
     for one in (made.compiled, compiled):  # the machine code as it is read says what the disassembler prints
-        said, sass = Counter(map(hopper.of_code, instructions(one.cubin))), disassemble(one.cubin)
+        said, sass = Counter(map(hopper.instruction_kind, instructions(one.cubin))), disassemble(one.cubin)
         assert sass is not None and len(re.findall(r"\bHGMMA\b", sass)) == said["product"] > 0
         assert len(re.findall(r"\bWARPGROUP\.DEPBAR\b", sass)) == said["wait"] > 0
     waiting = replace(made, compiled=compiled)

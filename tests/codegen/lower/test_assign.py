@@ -11,7 +11,7 @@ import pytest
 from tests.lowered import plan_of, scheduled
 from tests.tile_programs import attention
 from twill.codegen.emission import extract
-from twill.codegen.lower.assign import rooted_in
+from twill.codegen.lower.assign import rooted_in, without_idle_groups
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Place, Task
 from twill.graph.build import wire
@@ -77,3 +77,26 @@ def test_tasks_that_are_added_to_a_plan_are_found_among_readers() -> None:
     assert not plan.readers(places[0])
     growing.update(whole.tasks)
     assert [task.place for task in plan.readers(places[0])] == [task.place for task in whole.readers(places[0])]
+
+
+STRAIGHT = """
+@triton.jit
+def k(a, b, c):
+    at = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tl.store(c + at, tl.dot(tl.load(a + at), tl.load(b + at)))
+"""
+
+
+def test_groups_that_multiply_come_first_though_every_group_has_something_to_do(
+    kernel_file: Callable[..., str],
+) -> None:
+    """Load groups are one warp where CTAs share an SM: an MMA's warps behind it would not begin at a multiple of 4."""
+    kernel = extract(f"{kernel_file(STRAIGHT)}::k", sig=["a=*bf16:16", "b=*bf16:16", "c=*fp32:16"])
+    plan = plan_of(kernel.wired, scheduled(kernel.program))
+    assert [group.issuer for group in plan.groups] == [False, True]
+    turned = {0: 1, 1: 0}
+    groups = tuple(replace(plan.groups[turned[number]], id=number) for number in turned)
+    tasks = {p: replace(t, groups=tuple(turned[one] for one in t.groups)) for p, t in plan.tasks.items()}
+    made = without_idle_groups(replace(plan, groups=groups, tasks=tasks))
+    assert [(group.id, group.issuer) for group in made.groups] == [(0, False), (1, True)]
+    assert {p: t.groups for p, t in made.tasks.items()} == {p: t.groups for p, t in plan.tasks.items()}

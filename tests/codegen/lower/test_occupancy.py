@@ -11,7 +11,7 @@ import pytest
 from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import Programs, gemm
-from twill.codegen.lower.occupancy import time_of_iteration, waits
+from twill.codegen.lower.occupancy import is_latency_bound, time_of_iteration
 from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.verify.abstract.static import static_violations
@@ -94,8 +94,10 @@ def test_the_program_is_right() -> None:
 def test_how_long_a_loop_is_busy_counts_what_a_few_iterations_take_to_fill_and_to_drain() -> None:
     schedule = scheduled(gemm())
     (loop,) = schedule.loops
-    assert time_of_iteration(loop) == loop.ii and not waits(schedule, H100)
+    assert time_of_iteration(loop) == loop.ii and not is_latency_bound(schedule, H100)
     few = loop.model_copy(update={"trip": "2"})
     assert time_of_iteration(few) == loop.ii + (loop.length - loop.ii) / 2
-    assert waits(schedule.model_copy(update={"loops": (few,)}), H100)
-    assert not waits(schedule.model_copy(update={"loops": (loop.model_copy(update={"trip": "1000"}),)}), H100)
+    assert is_latency_bound(schedule.model_copy(update={"loops": (few,)}), H100)
+    assert not is_latency_bound(
+        schedule.model_copy(update={"loops": (loop.model_copy(update={"trip": "1000"}),)}), H100
+    )

@@ -241,14 +241,14 @@ def rooted_in(plan: LoweringPlan, task: Task) -> set[int]:
 
 
 def without_idle_groups(plan: LoweringPlan) -> LoweringPlan:
-    """The plan with the groups that have something to do, numbered anew, those that multiply first: straight-line code,
-    which follows its values, leaves out some that the schedule had for it. Copies into shared memory are issued by one
-    of them (`twill.codegen.lower.place`)."""
+    """The plan of straight-line code with the groups that have something to do, numbered anew. Such code is where its
+    values are, so that some groups of the schedule may have none of it. Groups that multiply come first, as the warps
+    of an MMA begin at a multiple of four; one group issues the TMA's copies (`twill.codegen.lower.place`)."""
     busy = {group for task in plan.tasks.values() for group in task.groups}
     if any(task.node.kind == "load" and task.node.transport == "tma" for task in plan.tasks.values()):
-        busy |= set([group.id for group in plan.groups if group.issuer][:1])
+        busy.update([group.id for group in plan.groups if group.issuer][:1])
     working = sorted((g for g in plan.groups if g.id in busy or g.like in busy), key=lambda group: group.issuer)
-    if plan.loops or len(working) == len(plan.groups) or not any(group.computes for group in working):
+    if plan.loops or working == [*plan.groups] or not any(group.computes for group in working):
         return plan
     number = {group.id: place for place, group in enumerate(working)}
     groups = tuple(replace(g, id=number[g.id], like=number.get(g.like, -1)) for g in working)

@@ -62,13 +62,13 @@ def position(families_: Iterable[ReuseGroup], place: Place) -> tuple[int, int]:
 
 
 def family_of(families_: Iterable[ReuseGroup], place: Place) -> ReuseGroup:
-    """The loads of the same tiles as one of them."""
+    """The loads that read the same tiles as the one at a place, which is one of them."""
     return next((f for f in families_ if place in f), (place,))
 
 
 def overlap(families_: Sequence[ReuseGroup], one: Place, other: Place) -> bool:
-    """Whether loads are of other tiles, and each has loops that read them before the last of the other's has: a ring
-    cannot hold both."""
+    """Whether two loads are of different tiles, and the loops that read the one's begin before those that read the
+    other's have ended: both cannot stay in one ring."""
     mine, theirs = family_of(families_, one), family_of(families_, other)
     return mine != theirs and max(mine[0], theirs[0])[0] < min(mine[-1], theirs[-1])[0]
 

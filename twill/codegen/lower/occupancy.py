@@ -18,28 +18,28 @@ from twill.codegen.warp.layout import THREADS
 from twill.machine.description import Machine
 from twill.schedule.document import INSTANCES, LoopSchedule, Schedule
 
-MUCH = 0.2  # of the time: an SM that is busier than the rest of it is left to one CTA
+IDLE_SHARE = 0.2  # of an iteration in which no unit works, from which on a kernel with MMAs is latency-bound
 
 
 def most_ctas(schedule: Schedule, machine: Machine) -> int:
     """CTAs that share an SM at most: those that the register file holds, but one at least. One warp group
     (`direct_schedule`) shares nothing with the others that would fill up before the register file. A kernel with MMAs
     has an SM to itself where its loops keep a unit busy, and where accumulators are in tensor memory."""
-    if has_products(schedule) and not waits(schedule, machine):
+    if has_products(schedule) and not is_latency_bound(schedule, machine):
         return 1
     alone, held = len(warp_groups(schedule)[0]) == 1, held_ctas(schedule, machine)
     return max(1, held if alone else min(machine.emitting.ctas.whole, held))
 
 
-def waits(schedule: Schedule, machine: Machine) -> bool:
-    """Whether a kernel with MMAs leaves every unit idle for much of the time, as what it computes is too little for the
-    latencies between: another CTA fills that. Its groups that multiply come first, as they are whole groups of
-    warps."""
+def is_latency_bound(schedule: Schedule, machine: Machine) -> bool:
+    """Whether a kernel with MMAs leaves all units idle for more than `IDLE_SHARE` of its main loop, so that another CTA
+    on the SM has something to fill. Never where load groups come before groups that multiply: such a load group is one
+    warp if CTAs share the SM, and the warps of an MMA would not begin at a multiple of four."""
     issuers = [group.issuer for group in working_groups(schedule, machine)]
     in_registers = machine.mma is not None and machine.mma.accumulator != "tmem"
     loop = max(schedule.loops, key=lambda loop: loop.ii)
     idle = time_of_iteration(loop) - loop.certificate.bounds.resource
-    return in_registers and issuers == sorted(issuers) and idle > MUCH * time_of_iteration(loop)
+    return in_registers and issuers == sorted(issuers) and idle > IDLE_SHARE * time_of_iteration(loop)
 
 
 def time_of_iteration(loop: LoopSchedule) -> float:

@@ -22,9 +22,9 @@ def added_waits(ptx: str, cubin: bytes) -> int:
 def more_waits(ptx: str, code: Iterator[int]) -> int:
     """The same of instructions of the machine code. A loop that is unrolled has products and waits more than once."""
     products, waits = len(hopper.PTX_MMA.findall(ptx)), len(hopper.PTX_WAIT.findall(ptx))
-    said = [hopper.of_code(one) for one in code]
-    copies = max(1, -(-said.count("product") // max(1, products)))
-    return max(0, said.count("wait") - copies * waits)
+    kinds = [hopper.instruction_kind(one) for one in code]
+    copies = max(1, -(-kinds.count("product") // max(1, products)))
+    return max(0, kinds.count("wait") - copies * waits)
 
 
 def instructions(cubin: bytes) -> Iterator[int]:

@@ -39,7 +39,7 @@ FIRST_BARRIER = 8
 """Number of the first named barrier: 0 and 1 are Triton's, and one for each partition behind them."""
 
 
-def of_code(first: int) -> str:
+def instruction_kind(first: int) -> str:
     """What the first half of an instruction of the machine code says: a "product", a "wait" for products, or nothing.
 
     The lowest nine bits are the operation (read from what nvdisasm prints, which a test compares).

@@ -76,7 +76,7 @@ def compare(
             why = common(ours, theirs, spread_of(ours, theirs, shaken, element)) if element in DIGITS else ""
         else:
             why = difference(ours, theirs, shaken, element)
-            if why and reference.farthest and element in DIGITS and is_some(ours, theirs, shaken, element):
+            if why and reference.farthest and element in DIGITS and few_differ(ours, theirs, shaken, element):
                 why = difference(ours, theirs, reference.farthest()[argument.name], element)
         if not why:
             continue
@@ -85,16 +85,16 @@ def compare(
         yield Violation("values", f"{argument.name} differs from the sequential program: {why} ({launch.text})", line)
 
 
-def shares(shaken: Array) -> float:
-    """How many elements a tensor's roundings are those of: fewer than it has, where some are moved far more than the
-    others, and their mean is that of these."""
+def effective_count(shaken: Array) -> float:
+    """The effective number of elements that carry a tensor's roundings, (sum of squares)^2 / sum of fourth powers: all
+    of them where they are moved alike, 1 where one is moved far more than all others, whose mean is its own then."""
     squares = np.square(shaken.astype(np.float64))
     fourth = float(np.sum(np.square(squares)))
     return float(np.sum(squares)) ** 2 / fourth if fourth else float(shaken.size)
 
 
-def is_some(ours: Array, theirs: Array, shaken: Array, element: str) -> bool:
-    """Whether a few elements of a tensor are off by more than their roundings."""
+def few_differ(ours: Array, theirs: Array, shaken: Array, element: str) -> bool:
+    """Whether some elements of a tensor are off by more than their roundings, but no more than `SOME`."""
     return 0 < int(np.count_nonzero(far(ours, theirs, spread_of(ours, theirs, shaken, element)))) <= SOME
 
 
@@ -148,7 +148,7 @@ def common(ours: Array, theirs: Array, spread: Spread) -> str:
     value, shaken = theirs[used] / size, spread.shaken[used] / size
     grain = float(unit.max())
     moved = np.count_nonzero((off != 0) | (shaken != 0))
-    many = moved > ALONE and shares(shaken) > ALONE
+    many = moved > ALONE and effective_count(shaken) > ALONE
     factor = MEAN if many or grain > FINE else WIDE
     most = factor**2 * float(np.sum(shaken**2)) + FEW * grain**2
     if float(np.sum(off**2)) > most:

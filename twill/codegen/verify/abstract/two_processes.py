@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import time
-import warnings
 from collections.abc import Callable, Iterator
+
+from twill.forked import fork
 
 LEAST_WAIT, WAIT = 5.0, 3.0  # for the copy: seconds, and so many times what this process took
 LOOK = 0.01  # seconds between looks at the copy
@@ -25,9 +26,7 @@ def all_hold(count: int, holds: Callable[[int], bool]) -> bool:
     numbers, writing = os.pipe()
     os.write(writing, bytes(range(count)))
     os.close(writing)
-    with warnings.catch_warnings():  # of threads that the copy has no part in
-        warnings.simplefilter("ignore", DeprecationWarning)
-        copy = os.fork()
+    copy = fork()
     if copy == 0:
         code = 1
         try:
