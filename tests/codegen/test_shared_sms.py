@@ -52,3 +52,18 @@ def test_straight_line_code_has_no_group_that_does_nothing(kernel_file: Callable
     assert all(group.stmts for group in made.program.groups)
     assert [group.issuer for group in made.program.groups] == [False, True]
     assert len(schedule.warp_groups) > len(made.program.groups)
+
+
+SCALED = """
+@triton.jit
+def k(x, scale, N: tl.constexpr):
+    at = tl.program_id(0) * N + tl.arange(0, N)
+    tl.store(x + at, tl.load(x + at) * tl.load(scale))
+"""
+
+
+def test_an_sm_has_no_more_ctas_than_threads_for_them(kernel_file: Callable[..., str]) -> None:
+    kernel = extract(f"{kernel_file(SCALED)}::k", sig=["x=*bf16:16", "scale=*fp32"], const=["N=256"])
+    made = emit_scheduled(kernel, H100, solve(kernel.graph, H100))
+    assert 1 < made.program.ctas * made.printed.threads <= 2048
+    assert "out of range" not in made.build.log

@@ -8,8 +8,11 @@ from pathlib import Path
 
 
 def machine_directory() -> Path:
-    """Where the described machines are: the package `twill.machines`, or a checkout's `machines/`."""
+    """Where the described machines are: `machines/` of the checkout that this code is of, or the package
+    `twill.machines`."""
     checkout = Path(__file__).resolve().parents[2] / "machines"
+    if (checkout.parent / "pyproject.toml").is_file() and checkout.is_dir():
+        return checkout
     try:
         package = importlib.resources.files("twill.machines")
     except ModuleNotFoundError:

@@ -102,6 +102,11 @@ def read_facts(log: str, ptx: tuple[Listing, ...], sass: tuple[Listing, ...] = (
     )
 
 
+def reports_functions(log: str) -> bool:
+    """Whether a log has what ptxas -v reports; the front end's warnings alone say nothing of the machine code."""
+    return _COMPILING.search(log) is not None
+
+
 def _function(
     name: str, text: str, remarks: Mapping[str, list[Remark]], ptx: tuple[Listing, ...], sass: tuple[Listing, ...]
 ) -> KernelFacts:

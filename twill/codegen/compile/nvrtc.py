@@ -11,14 +11,14 @@ from typing import Any
 
 from twill import exc
 from twill.codegen.compile.disassembler import disassemble
-from twill.codegen.compile.facts import KernelFacts, read_facts, refuse
+from twill.codegen.compile.facts import KernelFacts, read_facts, refuse, reports_functions
 from twill.codegen.compile.listing import read_ptx, read_sass
 from twill.codegen.print.cuda import compiled
 from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.source import standalone
 from twill.codegen.print.kernel_lines import KernelLines
 
-FEW_REGISTERS = re.compile(r"Insufficient registers \((\d+)\).* in function (\w+)")
+FEW_REGISTERS = re.compile(r"Insufficient registers \((\d+)\)|Register allocation failed with register count of '(\d+)'")
 FILE = b"twill"  # what messages and line information call the whole text
 UNKNOWN = "invalid value for --gpu-architecture"  # what NVRTC says of an architecture that it does not know
 
@@ -70,7 +70,7 @@ def compile_cubin(
     """
     text = standalone(source, shapes, name=name)
     cubin, ptx, log = _nvrtc(text, arch, dict(defines or {}), fused)
-    if not log:  # a compiler that keeps results keeps no report of them: without one, spills would go unseen
+    if not reports_functions(log):  # a compiler that keeps results keeps no report of them: spills would go unseen
         cubin, ptx, log = _nvrtc(f"{text}\n// {time_ns()}\n", arch, dict(defines or {}), fused)
     in_ptx = read_ptx(ptx)
     facts = read_facts(log, in_ptx)
@@ -138,6 +138,6 @@ def compile_error(said: str) -> exc.TwillError:
     text = said.strip()
     few = FEW_REGISTERS.search(text)
     if few is not None:
-        what = f"an instruction of function '{few[2]}' needs more registers than the {few[1]} of its threads"
+        what = f"an instruction needs more registers than the {few[1] or few[2]} of its threads"
         return exc.BuildRejected("spill", what, None, hint="smaller tiles")
     return exc.CudaRejected(f"the CUDA compiler refuses the emitted text:\n{text}")

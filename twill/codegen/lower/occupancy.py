@@ -53,11 +53,11 @@ def time_of_iteration(loop: LoopSchedule) -> float:
 
 def held_ctas(schedule: Schedule, machine: Machine) -> int:
     """CTAs that the register file holds, if every thread has as many registers as the hungriest warp group, and as
-    the compiler wants besides; 0 if it does not hold one, which spills then."""
+    the compiler wants besides, and that an SM has threads for; 0 if it does not hold one, which spills then."""
     groups = working_groups(schedule, machine)
     threads = sum(group.threads for group in as_compiled(groups))
     registers = max(group.registers for group in groups) + machine.emitting.spare_registers.whole
-    return machine.register_file.registers.whole // (threads * registers)
+    return min(machine.register_file.registers.whole // (threads * registers), machine.emitting.threads.whole // threads)
 
 
 def working_groups(schedule: Schedule, machine: Machine) -> tuple[Group, ...]:
