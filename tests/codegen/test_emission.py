@@ -127,7 +127,7 @@ WAITS = (Remark("C7512", compiled.SERIALIZED),)
     [
         ([("spill", 400), ("budget", 0), ("spill", 36), ("spill", 8192)], 2, "gemm spills: 36 bytes a thread"),
         ([("spill", 8192), ("serialized", 0), ("wait", 64), ("serialized", 16384)], 1, "waits behind its products"),
-        ([("spill", 8192), ("budget", 0), ("serialized", 16384), ("spill", 32768)], None, ""),
+        ([("spill", 8192), ("budget", 0), ("serialized", 16384), *[("spill", 32768)] * 2], None, ""),
     ],
 )
 def test_where_nothing_else_is_left_what_is_least_slow_is_taken_with_a_note(
@@ -162,7 +162,7 @@ def test_what_another_candidate_has_not_is_no_reason_against_a_build_that_is_lef
     solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
     assert with_slow_builds(lambda: emit_solved(kernel(GEMM), machine(), solved)) is cast(Any, made)
     assert builds.asked[-1] == (builds.asked[0][0], True)
-    play(exc.UnsupportedInKernel("no accumulator"))
+    play(*[exc.UnsupportedInKernel("no accumulator")] * 2)
     with pytest.raises(exc.UnsupportedInKernel):
         with_slow_builds(lambda: emit_solved(kernel(GEMM), machine(), solved))
 
@@ -170,16 +170,17 @@ def test_what_another_candidate_has_not_is_no_reason_against_a_build_that_is_lef
 def test_tiles_that_are_too_many_for_any_budget_are_built_where_nothing_else_is_left(
     play: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody knows what they spill before; if it is too much, the refusal is the answer."""
+    """Nobody knows before what they spill: those of the program's order come first. If it is too much, the refusal is
+    the answer."""
     crowded = [exc.BuildRejected("spill", f"tiles {i}", None) for i in range(9)]
-    builds = play(*crowded[:4])
+    builds = play(*crowded[:5])
     made = SimpleNamespace(facts=facts(36), program=SimpleNamespace(program=SimpleNamespace(kernel="gemm")))
     monkeypatch.setattr(f"{__name__}.EMITTED", made)
     solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
     assert with_slow_builds(lambda: emit_solved(kernel(GEMM), machine(), solved)) is cast(Any, made)
-    assert builds.asked[-1] == (builds.asked[0][0], True)
+    assert builds.asked[-1] == (builds.asked[4][0], True)
     play(*crowded)
-    with pytest.raises(exc.BuildRejected, match="tiles 3"):
+    with pytest.raises(exc.BuildRejected, match="tiles 4"):
         with_slow_builds(lambda: emit_solved(kernel(GEMM), machine(), solved))
 
 
@@ -290,8 +291,28 @@ def test_iterations_do_not_overlap_where_no_schedule_has_more_room(play: Callabl
     assert [one.strategy for one in builds.schedules] == ["joint", "none"]
 
 
+@pytest.mark.parametrize(
+    "refused",
+    [refusal("budget"), exc.SharedMemoryFull("rings", needed=9, capacity=8), exc.UnsupportedBySchedule("rows")],
+)
+def test_what_no_schedule_of_the_solver_can_be_is_built_in_the_order_of_the_program(
+    play: Callable[..., Builds], refused: exc.TwillError
+) -> None:
+    """Rings of one slot, and tiles of one iteration, take less than what a solver overlaps."""
+    builds = play(refused)
+    answers: list[Schedule] = [schedule(GEMM)]
+
+    def solver(graph: DependenceGraph, on: Machine) -> Schedule:
+        if not answers:
+            raise exc.Infeasible("no")
+        return answers.pop()
+
+    assert emit_solved(kernel(GEMM), machine(), solver) is EMITTED
+    assert [one.strategy for one in builds.schedules] == ["joint", "none"]
+
+
 def test_no_schedule_with_more_room_leaves_the_compilers_words(play: Callable[..., Builds]) -> None:
-    play(refusal("budget", "it spills"))
+    play(*[refusal("budget", "it spills")] * 2)
     answers: list[Schedule | exc.TwillError] = [schedule(GEMM), exc.Infeasible("no")]
 
     def solver(graph: DependenceGraph, on: Machine) -> Schedule:
@@ -304,7 +325,7 @@ def test_no_schedule_with_more_room_leaves_the_compilers_words(play: Callable[..
     with pytest.raises(exc.BuildRejected, match="it spills"):
         emit_solved(kernel(GEMM), machine(), solver, record=seen.append)
     assert (104, "refused: no") in [(one.candidate.room, one.verdict) for one in seen]
-    play(refusal("budget", "it spills"))
+    play(*[refusal("budget", "it spills")] * 2)
     answers += [schedule(GEMM), exc.BudgetExhausted("no schedule in time")]
     with pytest.raises(exc.BuildRejected, match="it spills"):
         emit_solved(kernel(GEMM), machine(), solver)

@@ -3,6 +3,7 @@ solve, and nothing else is."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from tests.tile_programs import Programs, gemm
 from twill import exc
 from twill.cli import main
 from twill.codegen import emission, lowerable
+from twill.codegen.emission import extract
 from twill.codegen.lowerable import refuse_unlowerable
 from twill.codegen.targets.base import MmaShapes, target_of
 from twill.graph.build import wire
@@ -69,6 +71,27 @@ def test_what_has_no_statement_is_refused_at_its_line_before_anything_is_solved(
     with pytest.raises(exc.UnsupportedInKernel, match=words) as refused:
         emission.emit_solved(asked, H100, solver)
     assert (refused.value.file, refused.value.line) == ("k.py", line) and refused.value.hint
+
+
+def test_tiles_beyond_shared_memory_are_refused_before_anything_is_solved(kernel_file: Callable[..., str]) -> None:
+    """However many rows a warp group has: a product's operands are all there."""
+    text = """
+    @triton.jit
+    def k(a, b, c, K: tl.constexpr):
+        r, d = tl.arange(0, 128), tl.arange(0, K)
+        x, y = tl.load(a + r[:, None] * K + d[None, :]), tl.load(b + r[:, None] * K + d[None, :])
+        tl.store(c + r[:, None] * 128 + r[None, :], tl.dot(x, tl.trans(y)).to(tl.bfloat16))
+    """
+    signature = [f"{name}=*bf16:16" for name in "abc"]
+    path = kernel_file(text)
+
+    def refused(depth: int) -> Schedule | None:
+        return refuse_unlowerable(extract(f"{path}::k", sig=signature, const=[f"K={depth}"]).wired, H100)
+
+    assert refused(256) is not None
+    with pytest.raises(exc.UnsupportedInKernel, match="one slot for each tile in shared memory takes 2.*KiB") as error:
+        refused(512)
+    assert error.value.line and error.value.hint == "smaller tiles"
 
 
 def test_a_tile_that_the_target_has_is_not_refused() -> None:

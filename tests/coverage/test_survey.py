@@ -284,6 +284,29 @@ def test_an_emission_that_goes_on_from_a_solve_without_a_schedule_ends_as_an_emi
     assert (outcome.stage, outcome.code) == (stage, code)
 
 
+WIDE_PRODUCT = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def wide_product(a_ptr, b_ptr, c_ptr):
+    r, d = tl.arange(0, 128), tl.arange(0, 512)
+    x, y = tl.load(a_ptr + r[:, None] * 512 + d[None, :]), tl.load(b_ptr + r[:, None] * 512 + d[None, :])
+    tl.store(c_ptr + r[:, None] * 128 + r[None, :], tl.dot(x, tl.trans(y)).to(tl.bfloat16))
+"""
+
+
+@pytest.mark.parametrize("emit", [[], ["--emit", "5"]])
+def test_what_no_schedule_can_be_emitted_of_is_refused_at_extraction(
+    emit: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether it is to be emitted or not: it is known before a solve."""
+    (tmp_path / "wide.py").write_text(WIDE_PRODUCT)
+    (one,) = run(capsys, str(tmp_path), *emit)
+    assert (one.stage, one.code) == ("extraction", 2) and "one slot for each tile" in one.message
+
+
 def test_reasons_have_no_names_and_numbers_and_the_most_frequent_is_first() -> None:
     def refused(name: str) -> AttemptOutcome:
         error = UnsupportedOperation(f"`{name}` of 64 x 128 is `strange`", file="a.py", line=3)

@@ -82,6 +82,17 @@ def emit_solved(
             raise
 
 
+def refuse_early(kernel: Extracted, machine: Machine) -> None:
+    """Raises what `emit_solved` raises before it solves anything: UnsupportedInKernel, NoTarget."""
+    try:
+        refuse_unlowerable(kernel.on(machine).wired, machine)
+    except exc.UnsupportedInKernel:
+        written = kernel.as_written()
+        if written is None:
+            raise
+        refuse_unlowerable(written.on(machine).wired, machine)
+
+
 def with_slow_builds(make: Callable[[], Emission], note: OnStep = lambda text: None, processes: int = 1) -> Emission:
     """What `make` makes; where all that it tries is refused, the least slow of the builds that would be right
     (`twill.codegen.emit.emit_slow`), with a note. For whoever has nothing else to ask for. Errors: those of `make`."""
@@ -105,7 +116,7 @@ def _emit_solved(
 ) -> Emission:
     """The kernel as it is. Errors: as above."""
     kernel = kernel.on(machine)
-    refuse_unlowerable(kernel.wired, machine)
+    in_order = refuse_unlowerable(kernel.wired, machine)
     rounds = count(1)
 
     def roomier(last: Roomier, rejected: exc.CandidateRefused) -> Roomier | None:
@@ -130,6 +141,9 @@ def _emit_solved(
             record(Attempt(every[0], f"{REFUSED}{unsolved.message}"))
             return one_by_one(last, rejected)
 
+    def no_more(last: Roomier, rejected: exc.CandidateRefused) -> Roomier | None:
+        return None
+
     def one_by_one(last: Roomier, rejected: exc.CandidateRefused) -> Roomier | None:
         if (
             not isinstance(rejected, exc.BuildRejected)
@@ -145,8 +159,25 @@ def _emit_solved(
 
     schedule = solve(kernel.graph, machine)
     over, late = (solve.over, solve.late) if isinstance(solve, PatientSolver) else (never, never)
-    asked = (notify, kernel.order, cluster, record, roomier, over, processes, late)
-    return emit(kernel.wired, kernel.specialization, schedule, machine, *asked)
+    asked = (notify, kernel.order, cluster, record)
+    patience = (over, processes, late)
+    try:
+        return emit(kernel.wired, kernel.specialization, schedule, machine, *asked, roomier, *patience)
+    except (exc.CandidateRefused, exc.UnsupportedInKernel) as refused:
+        slow = least_slow(refused) if isinstance(refused, exc.CandidateRefused) else None
+        built = slow is not None and slow.refused.facts is not None
+        if built or in_order is None or schedule.strategy == ALONE or over():
+            raise
+        notify(f"{refused.message}: scheduling in the order of the program")
+        try:
+            return emit(kernel.wired, kernel.specialization, in_order, machine, *asked, no_more, *patience)
+        except exc.CandidateRefused as again:
+            again.slow_build = least_slow(*[one for one in (again, refused) if isinstance(one, exc.CandidateRefused)])
+            if again.slow_build is None:
+                raise refused from again
+            raise
+        except exc.UnsupportedInKernel as unlike:
+            raise refused from unlike
 
 
 def emit_scheduled(

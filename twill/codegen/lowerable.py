@@ -18,26 +18,33 @@ from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
+from twill.solve.too_large import refuse_too_large
 
 ANY, ONE = None, 1  # row blocks: as many as program order takes fewest cycles with; one
 
 
-def refuse_unlowerable(wired: Wired, machine: Machine) -> None:
-    """Raises UnsupportedInKernel, with the line, for what no schedule can make a warp program of;
-    NoTarget."""
+def refuse_unlowerable(wired: Wired, machine: Machine) -> Schedule | None:
+    """Raises UnsupportedInKernel, with the line, for what no schedule can make a warp program of; NoTarget.
+
+    The schedule in the order of the program otherwise, for when nothing better can be built; None if memories or
+    registers are too small for each that was tried, which may not be so of the one that is solved."""
     target_of(machine).refuse(wired.graph)
-    if _refusal(wired, machine, ANY) is None:
-        return
-    refused = _refusal(wired, machine, ONE)  # row blocks may be what is too small
-    if refused is not None:
-        raise refused
-
-
-def _refusal(wired: Wired, machine: Machine, blocks: int | None) -> exc.TwillError | None:
-    """What lowering says of the kernel in program order, in so many row blocks, if that is not for the schedule."""
-    schedule = _in_program_order(wired, machine, blocks)
+    schedule = _in_program_order(wired, machine, ANY)
     if schedule is None:
-        return None if blocks is ANY else _refusal(wired, machine, ANY)
+        refuse_too_large(wired.graph, machine)
+        return None
+    refused = _refusal(wired, machine, schedule)
+    if refused is None:
+        return schedule
+    schedule = _in_program_order(wired, machine, ONE)  # row blocks may be what is too small
+    again = refused if schedule is None else _refusal(wired, machine, schedule)
+    if again is not None:
+        raise again
+    return schedule
+
+
+def _refusal(wired: Wired, machine: Machine, schedule: Schedule) -> exc.TwillError | None:
+    """What lowering says of the kernel with this schedule, if that is not for another one."""
     plain = (one for one in candidates(wired.program, schedule, machine) if not (one.exchange or one.overlay))
     *_, least = plain
     try:
@@ -50,7 +57,7 @@ def _refusal(wired: Wired, machine: Machine, blocks: int | None) -> exc.TwillErr
 
 
 def _in_program_order(wired: Wired, machine: Machine, blocks: int | None) -> Schedule | None:
-    """One iteration at a time; None if that takes more than the machine has, which is for the solve to say."""
+    """One iteration at a time; None if that takes more than the machine has."""
     try:
         asked = SolveOptions(strategy="none", blocks=blocks, fuse=False, whole_exponentials=True)
         return solve(wired.graph, machine, asked)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from twill.coverage.kernels import FoundKernel, specialized
 from twill.coverage.outcome import BUG, REFUSED, AttemptOutcome, Stage, reason_of
-from twill.exc import BudgetExhausted, TwillError
+from twill.exc import BudgetExhausted, NoTarget, TwillError
 from twill.kernel.importing import KernelFile
 
 if TYPE_CHECKING:
@@ -78,7 +78,10 @@ def attempt(
             return _outcome(found, progress, key, error)
         reached = _through(found, asked, progress)
     except Exception as error:
-        progress.stage = "solve" if error is progress.unsolved else progress.stage
+        if error is progress.unsolved:
+            progress.stage = "solve"
+        elif progress.stage == "emission" and "solve" not in progress.seconds and isinstance(error, TwillError):
+            progress.stage = "extraction"  # it was refused before anything was solved
         return _outcome(found, progress, key, error)
     progress.stage = reached
     return _outcome(found, progress, key, None)
@@ -86,7 +89,7 @@ def attempt(
 
 def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Stage:
     """How far the kernel comes. Raises what refuses it."""
-    from twill.codegen.emission import emit_solved, extract, with_slow_builds
+    from twill.codegen.emission import emit_solved, extract, refuse_early, with_slow_builds
     from twill.codegen.room import PatientSolver
     from twill.coverage.keep import keep
     from twill.kernel.specialization import problem_of
@@ -95,10 +98,12 @@ def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Sta
     from twill.trial.execute import checked_with_awkward_data
 
     with progress.at("extraction"):
-        kernel = extract(found.target, found.spec or None, found.sig, found.const)
-    if not asked.emit:
-        return "extracted"
-    machine, budget = load_machine(asked.machine), SharedBudget(asked.emit)
+        kernel, machine = extract(found.target, found.spec or None, found.sig, found.const), load_machine(asked.machine)
+        if not asked.emit:
+            with contextlib.suppress(NoTarget):
+                refuse_early(kernel, machine)
+            return "extracted"
+    budget = SharedBudget(asked.emit)
 
     def solve(graph: DependenceGraph, on: Machine) -> Schedule:
         before = progress.stage

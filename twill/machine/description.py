@@ -176,9 +176,9 @@ class EmissionFigures(Document):
     reserved_shared: bytes of shared memory that the system keeps of each CTA. most_registers: of a thread, as register
     budgets count them. named_barriers: that a program can use. box: elements of one copy along an axis of a tensor map.
     under_load: latencies of a quiet memory that a ring covers. ring_slots: of a ring at most. spare_shared: bytes that
-    rings leave. threads, ctas: of one SM at most. spare_registers: of a thread beside its tiles, where CTAs share an SM.
-    ordered: parts of I that warp groups must have to spare so that their matrix multiplies are ordered. cached: parts
-    of the L2 cache that instances walked together may read. readers: SMs to a row of such instances, at least.
+    rings leave. threads, ctas: of one SM at most. spare_registers: of a thread beside its tiles, where CTAs share an
+    SM. ordered: parts of I that warp groups must have to spare so that their matrix multiplies are ordered. cached:
+    parts of the L2 cache that instances walked together may read. readers: SMs to a row of such instances, at least.
     streamed: bytes on their way to an SM that keep memory busy, of tiles that no other SM reads. rereads: parts of
     the L2 cache that hold what program instances read, until they read it again.
     """

@@ -217,7 +217,11 @@ def _plain(graph: CostedGraph, machine: Machine, request: ExplainRequest, origin
 
 
 def _memory(graph: CostedGraph, machine: Machine, request: ExplainRequest, origins: Sequence[RuleOrigin]) -> str:
-    space = origins[0].rule.split("(")[-1].rstrip(")")
+    return slots_of_tiles(graph, machine, origins[0].rule.split("(")[-1].rstrip(")"))[0]
+
+
+def slots_of_tiles(graph: CostedGraph, machine: Machine, space: str) -> tuple[str, bool]:
+    """What one slot of each tile takes of a memory, in words, and whether that alone is more than there is."""
     held = [(v.name, v.bytes) for v in graph.values if v.space == space and v.storage is None]
     held += [(s.name, s.bytes) for s in graph.storages if s.space == space]
     held += [(i.name, i.bytes) for i in graph.invariants if i.space == space]
@@ -228,8 +232,8 @@ def _memory(graph: CostedGraph, machine: Machine, request: ExplainRequest, origi
     total, room = sum(sizes.values()), machine.capacity(space)
     taken = f"one slot for each tile in {space} memory takes {_spelled_bytes(total)} ({listed})"
     if total > room:
-        return f"{taken}, and there are {_spelled_bytes(room)}"
-    return f"{taken}, and with the further slots that lifetimes need that is more than there is"
+        return f"{taken}, and there are {_spelled_bytes(room)}", True
+    return f"{taken}, and with the further slots that lifetimes need that is more than there is", False
 
 
 def _spelled_bytes(size: int) -> str:

@@ -231,6 +231,8 @@ class CandidateSearch:
     def _give_up(self) -> NoReturn:
         """Raise what is known when no search found a schedule."""
         job, searches = self.job, self.searches
+        if self.width < most_width(self.region) and not job.pins:
+            raise TooNarrow
         if job.options.strategy != "joint" and not any(isinstance(s, Baseline) and s.timed_out for s in searches):
             raise StrategyGaveUp(job.options.strategy, job.graph.kernel, file=job.graph.file)
         if job.options.strategy != "joint" or any(s.state == "out of budget" for s in searches):
@@ -239,8 +241,6 @@ class CandidateSearch:
                 f"{job.budget} ended with no schedule; proven lower bound on I: {bound}",
                 lower_bound=bound,
             )
-        if self.width < most_width(self.region) and job.options.strategy == "joint" and not job.pins:
-            raise TooNarrow
         asked = f" with I = {job.options.ii}" if job.options.ii is not None else ""
         raise Infeasible(
             f"{job.graph.kernel} has no schedule on {job.machine.name}{asked}: "

@@ -46,8 +46,34 @@ def solve(
     """
     job = SolveJob(graph, machine, options or SolveOptions(), progress, processes=processes)
     _refuse_unfollowed(job.options)
-    best, candidates = _winner(job)
-    return _schedule(job, best, candidates)
+    try:
+        best, candidates = _winner(job)
+        return _schedule(job, best, candidates)
+    except BudgetExhausted as ended:
+        if ended.schedule is not None or not _may_be_any(job.options):
+            raise
+        raise _with_schedule(ended, _in_program_order(graph, machine, job.options)) from ended
+
+
+def _may_be_any(o: SolveOptions) -> bool:
+    """Whether a schedule in the order of the program is one that was asked for."""
+    return o.strategy == "joint" and o.ii is None and not o.pins and not o.columns
+
+
+def _in_program_order(graph: DependenceGraph, machine: Machine, o: SolveOptions) -> Schedule | None:
+    """One iteration at a time, which takes no solver; None if memories or registers are too small for that."""
+    try:
+        return solve(graph, machine, SolveOptions(strategy="none", blocks=o.blocks, fuse=o.fuse, cluster=o.cluster))
+    except (BudgetExhausted, Infeasible, StrategyGaveUp):
+        return None
+
+
+def _with_schedule(ended: BudgetExhausted, schedule: Schedule | None) -> BudgetExhausted:
+    """The same with a schedule to take."""
+    if schedule is None:
+        return ended
+    message = f"{ended.message}; one in the order of the program has I = {schedule.ii}"
+    return BudgetExhausted(message, schedule=schedule, lower_bound=ended.lower_bound)
 
 
 def _winner(job: SolveJob) -> tuple[Solved, list[CooperationCandidate]]:

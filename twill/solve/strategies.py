@@ -17,13 +17,14 @@ from typing import Literal
 
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
+from twill.machine.occupancy import register_pool
 from twill.schedule.document import Bounds, Certificate, Objective, SolverStep, Strategy, Verdict
 from twill.smt.assignment import Assignment
 from twill.smt.limits import Limits
 from twill.smt.outcome import Outcome, Progress
 from twill.smt.paper import paper_search
 from twill.zlp import grouping
-from twill.zlp.heuristic import heuristic_schedule
+from twill.zlp.heuristic import HeuristicSchedule, heuristic_schedule
 from twill.zlp.sequential import sequential_schedule
 from twill.zlp.slots import slots_of
 from twill.zlp.ties import renamed, tied
@@ -113,7 +114,10 @@ class Baseline:
             found = heuristic_schedule(graph, self.machine, least)
         else:
             choices = [renamed(g, slots, self.fixed) for g in grouping.proposals(graph, self.machine, least)]
-            found = sequential_schedule(graph, self.machine, [g for g in choices if g is not None])
+            groups_of = [g for g in choices if g is not None]
+            asked = (graph, self.machine, groups_of)
+            found = sequential_schedule(*asked, fits=self._launches)
+            found = found or sequential_schedule(*asked, thrifty=True, fits=self._launches)
         groups = None if found is None else renamed(found.group, slots, self.fixed)
         seconds = time.perf_counter() - begun
         if found is None or groups is None:
@@ -143,6 +147,18 @@ class Baseline:
             resource_limit=0,
             budget_seconds=self.limits.seconds,
         )
+
+    def _launches(self, found: HeuristicSchedule) -> bool:
+        """Whether a launch can hand out the budgets, those of groups of the loops before this one among them: it begins
+        with as many registers in each thread."""
+        groups = renamed(found.group, slots_of(self.machine), self.fixed)
+        if groups is None or self.machine.emission is None:
+            return groups is not None
+        budgets = {new: found.budgets[old] for old, new in zip(found.group, groups, strict=True)}
+        every = {slot: max(self.floors.get(slot, 0), budgets.get(slot, 0)) for slot in {*self.floors, *budgets}}
+        threads = {slot: slots_of(self.machine)[slot].context.threads for slot in every}
+        pool = register_pool(sum(threads.values()), self.machine)
+        return sum(threads[slot] * budget for slot, budget in every.items()) <= pool
 
     def _fits(self, a: Assignment) -> bool:
         """Whether the register file has room for the warp groups of this loop and of those before it."""

@@ -21,19 +21,23 @@ from twill.zlp.slots import slots_of
 
 
 def sequential_schedule(
-    graph: CostedGraph, machine: Machine, choices: Iterable[Groups], thrifty: bool = False
+    graph: CostedGraph,
+    machine: Machine,
+    choices: Iterable[Groups],
+    thrifty: bool = False,
+    fits: Callable[[HeuristicSchedule], bool] = lambda found: True,
 ) -> HeuristicSchedule | None:
     """The valid schedule without overlap of iterations that has the least I among these warp groups.
 
     choices: warp groups to try (`twill.zlp.grouping.proposals`); of equal I the least crossing wins, then
     the fewest registers, then the first. thrifty: not only in the order of the program, but also in orders that keep
-    few registers alive. None: with no choice do memories and registers suffice.
+    few registers alive. fits: which of them are wanted. None: with no choice do memories and registers suffice.
     """
     best: tuple[tuple[int, int, int], HeuristicSchedule] | None = None
     for groups in choices:
         for found in in_orders(graph, machine, groups, thrifty):
             rank = rank_of(graph, found)
-            if best is None or rank < best[0]:
+            if (best is None or rank < best[0]) and fits(found):
                 best = rank, found
     return best[1] if best is not None else None
 

@@ -18,7 +18,9 @@ from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.source import standalone
 from twill.codegen.print.kernel_lines import KernelLines
 
-FEW_REGISTERS = re.compile(r"Insufficient registers \((\d+)\)|Register allocation failed with register count of '(\d+)'")
+FEW_REGISTERS = re.compile(
+    r"Insufficient registers \((\d+)\)|Register allocation failed with register count of '(\d+)'"
+)
 FILE = b"twill"  # what messages and line information call the whole text
 UNKNOWN = "invalid value for --gpu-architecture"  # what NVRTC says of an architecture that it does not know
 

@@ -57,7 +57,9 @@ def held_ctas(schedule: Schedule, machine: Machine) -> int:
     groups = working_groups(schedule, machine)
     threads = sum(group.threads for group in as_compiled(groups))
     registers = max(group.registers for group in groups) + machine.emitting.spare_registers.whole
-    return min(machine.register_file.registers.whole // (threads * registers), machine.emitting.threads.whole // threads)
+    return min(
+        machine.register_file.registers.whole // (threads * registers), machine.emitting.threads.whole // threads
+    )
 
 
 def working_groups(schedule: Schedule, machine: Machine) -> tuple[Group, ...]:
