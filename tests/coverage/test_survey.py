@@ -147,6 +147,20 @@ def test_of_a_kernel_that_is_launched_in_parts_the_first_is_guessed(kernel_file:
     assert error is None and "NT_OFFSET=0" in found.const
 
 
+BETWEEN = """
+@triton.jit
+def between(x, y, n, BLOCK: tl.constexpr, DST_BLOCK: tl.constexpr):
+    at = (tl.program_id(0) * 4 + DST_BLOCK) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
+"""
+
+
+def test_which_block_something_is_done_with_is_no_size_of_one(kernel_file: Callable[..., str]) -> None:
+    loaded = load(kernel_file(BETWEEN, name="between.py"))
+    found, error = specialized(FoundKernel(loaded.path, "between", 1), loaded)
+    assert error is None and {"DST_BLOCK=1", "BLOCK=1024"} <= {*found.const}
+
+
 WEIGHTS = """
 @triton.jit
 def unpacked(a, q, y, stride_ak, stride_qk, B: tl.constexpr):
@@ -331,6 +345,19 @@ def test_reasons_have_no_names_and_numbers_and_the_most_frequent_is_first() -> N
     assert reason_of(retained) == retained.message
     missing = KernelDoesNotCompile("importing the file raised ModuleNotFoundError: No module named 'a_package.of_2'")
     assert reason_of(missing) == "No module named 'a_package.of_2'"
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("one slot takes 288 KiB (dh 64 KiB, b_q 56 KiB, b_do 56 KiB), and there are 226 KiB",
+         "one slot takes # KiB (...), and there are # KiB"),
+        ("needs 2 bytes of 1: b_r 1 x 4, b_r_hi 2 x 2, b_r_mid 1 x 2, staging 3", "needs # bytes of #"),
+        ("refused (M, N)", "refused (M, N)"),
+    ],
+)  # fmt: skip
+def test_reasons_do_not_list_what_a_kernel_has(message: str, reason: str) -> None:
+    assert reason_of(UnsupportedOperation(message, file="a.py")) == reason
 
 
 def test_an_import_that_takes_too_long_takes_no_other_file_with_it(

@@ -273,10 +273,11 @@ def refuse_crowded(warp_program: WarpProgram) -> None:
     candidate may have room, or a schedule with more registers free."""
     for group in warp_program.groups:
         live, line = peak(group)
-        if group.registers and crowded(live, group.registers):
+        excess = crowded(live, group.registers) if group.registers else 0
+        if excess:
             said = f"tiles of about {live} registers are alive at once in a warp group of {group.registers}"
             raise exc.BuildRejected(
-                "spill", said, None,
+                "spill", said, None, excess=excess,
                 file=warp_program.program.file, line=line, hint="smaller tiles",
             )  # fmt: skip
 

@@ -145,12 +145,15 @@ def slack(schedule: Schedule, machine: Machine) -> int:
 
 
 def missing(rejected: exc.CandidateRefused, schedule: Schedule, machine: Machine) -> int:
-    """Registers per thread to keep free in addition: what was spilled, what the budgets are too much, or a few."""
+    """Registers per thread to keep free in addition: what was spilled, or what the budgets or tiles are too much, or a
+    few."""
     granule = machine.register_file.granule
     if isinstance(rejected, exc.RegisterFileFull):
         computing = sum(group.threads for group in schedule.warp_groups if group.context in _computing(machine))
         return -(-rejected.excess // max(1, computing * granule)) * granule
     facts = rejected.facts if isinstance(rejected, exc.BuildRejected) else None
+    if facts is None and isinstance(rejected, exc.BuildRejected) and rejected.excess:
+        return -(-rejected.excess // granule) * granule
     spilled = facts.spill_stores // 4 if isinstance(facts, KernelFacts) else 0  # 4 bytes each
     return max(STEP, min(4 * STEP, -(-spilled // granule))) * granule
 

@@ -34,6 +34,9 @@ SMALL = re.compile(r"^(bc|b[ij]|nc|w|width|kernel_w\w*)$", re.IGNORECASE)
 CHUNK = re.compile(r"^(b[tkvdmnsl]|c|chunk\w*|bt_size)$", re.IGNORECASE)
 HEAD = re.compile(r"^[kvd]$|head_?dim|d_head|^d(k|v|qk)$|dmodel", re.IGNORECASE)
 FIRST = re.compile(r"(^|_)offset$", re.IGNORECASE)  # of a launch in parts: the first part
+PLACE = re.compile(
+    r"(^|_)(dst|src|first|last|cur|prev|next)_(block|tile|chunk)$", re.IGNORECASE
+)  # which, not how large
 LEAST = 16  # below it, no size is halved
 UNROLLED = 8  # iterations of a loop that is written out
 
@@ -213,6 +216,8 @@ def _size(name: str, said: Said) -> int:
     for pattern, value in ((SMALL, 16), (CHUNK, 64), (HEAD, 128)):
         if pattern.search(name):
             return value
+    if PLACE.search(name) and name not in said.block:
+        return 1
     if re.search(r"block|tile|size|cols|hidden|vocab", name, re.IGNORECASE):
         return 64 if re.search(r"_[mnkdvt]$", name, re.IGNORECASE) else 1024
     return 64 if name in said.block else 16

@@ -50,7 +50,8 @@ def reason_of(error: BaseException) -> str:
     if missing := re.search(r"No module named '[^']*'", first):
         return missing.group()
     text = re.sub(r"`(?!(?:if|while|return|for)`)[^`]*`|\"[^\"]*\"|'[^']*'", "...", first)
-    text = re.sub(r"\(/[^)]*\)", "(...)", text)
+    text = re.sub(r"\(/[^)]*\)|\([^()]*,[^()]*,[^()]*\)", "(...)", text)
+    text = re.sub(r": [^,:]*(?:,[^,:]*){3,}$", "", text)  # a list of what it is made of
     text = re.sub(r"(?<!tl\.)\b(?:[A-Za-z]+\d\w*|\w*_\w*)\b|(?<!\w)\d[\d,.]*", "#", text)
     return " ".join(re.sub(r"# x #( x #)*", "#", text).split())
 

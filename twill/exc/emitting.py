@@ -42,15 +42,17 @@ class CandidateRefused(TwillError):
 class BuildRejected(CandidateRefused):
     """A build that compiles but would run badly: spills, serialized MMAs, waits put in, an ignored register budget.
 
-    `cause`: "spill", "serialized", "wait" or "budget". `facts`: what ptxas reported of the function.
+    `cause`: "spill", "serialized", "wait" or "budget". `facts`: what ptxas reported of the function; None of one that
+    was not built, since its tiles have `excess` registers a thread more than the compiler would find room for.
     """
 
     def __init__(
-        self, cause: str, message: str, facts: object, *, file: str = "", line: int = 0, hint: str = ""
+        self, cause: str, message: str, facts: object, *, excess: int = 0, file: str = "", line: int = 0, hint: str = ""
     ) -> None:
         super().__init__(message, file=file, line=line, hint=hint)
         self.cause = cause
         self.facts = facts
+        self.excess = excess
 
     @property
     def spilled(self) -> int:

@@ -170,6 +170,26 @@ def test_elements_of_a_tile_lie_apart_and_rows_that_are_also_read_otherwise_have
     assert found == "" or in_place and "several numbers" not in found
 
 
+GROUPS = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def heads(x, y, H, HV, level, n, B: tl.constexpr):
+    o = tl.program_id(0) * B + tl.arange(0, B)
+    here = x + (tl.program_id(1) // (HV // H)) * B
+    tl.store(y + o * H, tl.load(here + o * H, mask=o < n) + (n >> level), mask=o < n)
+"""
+
+
+def test_what_an_argument_is_divided_by_is_a_size_and_a_number_of_bits_is_small(tmp_path: Path) -> None:
+    """Query heads share a key's: a distance of 16384 would leave none for a group."""
+    (tmp_path / "k.py").write_text(GROUPS, encoding="utf-8")
+    sig = ("x=*i32:16", "y=*i32:16", "H=i32", "HV=i32", "level=i32", "n=i32")
+    problem = derived_problem(extract(f"{tmp_path / 'k.py'}::heads", sig=sig, const=("B=64",)).program)
+    assert {"H", "HV"} <= problem.units.keys() and problem.scalars["level"] == "1"
+
+
 @pytest.mark.parametrize(("n", "outside"), [(0, True), (1, False)])
 def test_sizes_at_which_a_kernel_reads_before_a_tensor_are_told(file: Path, n: int, outside: bool) -> None:
     tile = program(file, "last")

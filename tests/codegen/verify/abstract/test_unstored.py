@@ -63,7 +63,32 @@ def test_some_launch_stores_however_few_of_the_numbers_let_it(tmp_path: Path, le
 
 def test_a_kernel_that_no_numbers_let_store_is_refused_with_what_says_them(tmp_path: Path) -> None:
     with pytest.raises(UnknownProblem, match="no numbers were found for what `rows` looks up"):
-        launches(program(tmp_path, 3))
+        launches(program(tmp_path, 1000))
+
+
+SEQUENCES = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def to_the_right(x, y, begins, S, B: tl.constexpr):
+    n, s = tl.program_id(0) // S, tl.program_id(0) % S
+    begin, end = tl.load(begins + n), tl.load(begins + n + 1)
+    free = S - (end - begin)
+    if s < free:
+        return
+    o = tl.arange(0, B)
+    tl.store(y + (begin + s - free) * B + o, tl.load(x + tl.program_id(0) * B + o))
+"""
+
+
+def test_sequences_that_lie_behind_one_another_are_found(tmp_path: Path) -> None:
+    """Their begins ascend, and are some elements apart."""
+    (tmp_path / "k.py").write_text(SEQUENCES, encoding="utf-8")
+    sig = ("x=*fp32:16", "y=*fp32:16", "begins=*i32:16", "S=i32:16")
+    tile = extract(f"{tmp_path / 'k.py'}::to_the_right", sig=sig, const=("B=64",)).program
+    right = lower(tile, scheduled(tile), H100)
+    assert any("y" in changed(tile, one) for one in launches(right))
 
 
 def test_work_behind_the_elements_that_another_size_says_is_found(tmp_path: Path) -> None:

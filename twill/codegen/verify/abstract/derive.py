@@ -25,25 +25,37 @@ def derived_problem(program: TileProgram, row: int = ROW) -> ProblemTable:
 
     Strides in memory are no sizes: they are so large that what program instances access does not overlap. Axis
     0 of the grid has three program instances, the others one. Shapes of descriptors follow from what is accessed, see
-    `shapes`, and a grid whose number of programs is divided from what it is divided by. row: elements between rows.
+    `shapes`, and a grid whose number of programs is divided from what it is divided by. A number of bits that something
+    is shifted by is 1. row: elements between rows.
     """
     distances = strides(program)
-    rows = _whole_rows(program)
+    rows, bits = _whole_rows(program), _shifts(program)
     sizes = {
         argument.name: math.lcm(argument.divisibility, rows.get(argument.value, 1))
         for argument in program.arguments
-        if argument.type.element.startswith("i") and "." not in argument.name and argument.name not in distances
+        if argument.type.element.startswith("i")
+        and "." not in argument.name
+        and argument.name not in distances
+        and argument.name not in bits
     }
     nested = _nested(program, distances, row)
     scalars = {
         argument.name: "0.125"
         if argument.type.element.startswith(("f", "b"))
+        else "1"
+        if argument.name in bits
         else str(nested.get(argument.name) or _distance(program, argument, row))
         for argument in program.arguments
         if ":" not in argument.type.element and argument.name not in sizes and "." not in argument.name
     }
     units = {name: str(unit) for name, unit in sizes.items()}
     return ProblemTable(units, {}, scalars, (), (), _grid(program), {}, program.file)
+
+
+def _shifts(program: TileProgram) -> set[str]:
+    """Arguments that say by how many bits something is shifted."""
+    shifted = {op.operands[1] for op in program.ops() if op.kind in ("shl", "shr")}
+    return {argument.name for argument in program.arguments if argument.value in shifted}
 
 
 def with_near_rows(program: TileProgram, known: ProblemTable, cases: Sequence[Case]) -> ProblemTable:
@@ -299,14 +311,17 @@ def _strides(program: TileProgram) -> set[int]:
 
 
 def _compared(program: TileProgram) -> set[int]:
-    """Scalars that say how much there is: in bounds, indices, trip counts, and in what is computed of tiles."""
+    """Scalars that say how much there is: in bounds, indices, trip counts, in what is computed of tiles, and where one
+    argument is divided by another (heads that share a group: `HV // H`)."""
     axes = [axis for op in program.ops() if op.access for axis in op.access.axes]
     polynomials = (p for axis in axes for p in (axis.offset, axis.lower, axis.upper) if p is not None)
     found = {symbol for polynomial in polynomials for symbol in polynomial.symbols()}
     loops = [item for item in program.body if isinstance(item, Loop)]
     found |= {bound for loop in loops for bound in (loop.lower, loop.upper, loop.step)}
     tiles = set(names(program.tiles.count)) if program.tiles else set[str]()
+    given = {argument.value for argument in program.arguments}
     found |= {argument.value for argument in program.arguments if argument.name in tiles}
+    found |= {op.operands[1] for op in program.ops() if op.kind in ("div", "rem") and given >= {*op.operands}}
     for op in program.ops():
         if any(program.type_of(value).shape for value in (*op.operands, *op.results)) or not op.results:
             found |= {value for value in op.operands if not program.type_of(value).shape}

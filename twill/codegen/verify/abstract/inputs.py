@@ -64,6 +64,8 @@ LARGE = 8  # so many times the floats of every second launch
 ITERATIONS = 6  # of loops whose trip counts are loaded, at most
 HELD_BY_DATA = 1 << 22  # elements of a tensor into which a program stores where data says, at most
 DRAWN = 3  # launches more for them
+ASCENDING = 3  # of so many launches more, one has tables that ascend: begins of sequences that lie behind one another
+STEP, WIDER = 4, 6  # elements from one begin to the next, at most, and how often it is doubled before it is this again
 TELLING = 50  # elements of a tensor that has awkward data, at least: among fewer there are too few numbers
 APART = 1 << 14  # bytes between what made-up addresses point to
 REMEMBERED = 8  # sets of launches
@@ -160,9 +162,10 @@ def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> It
 
     def drawn(number: int) -> CheckedLaunch:
         sizes = tried[number % len(tried)] if number < TRIES else longer[(number - TRIES) % len(longer)]
-        return replace(
-            holding(tile, launch(tile, known.case(sizes), seed=len(made) + 3 + DRAWN + number)), derived=True
-        )
+        turn, last = divmod(number, ASCENDING)
+        ascending = STEP << turn % WIDER if last == ASCENDING - 1 else 0
+        one = launch(tile, known.case(sizes), seed=len(made) + 3 + DRAWN + number, ascending=ascending)
+        return replace(holding(tile, one), derived=True)
 
     yield from until_stored(tile, made, drawn)
 
@@ -303,10 +306,19 @@ def sidecar_problem(program: TileProgram) -> ProblemTable | None:
     return None
 
 
-def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data: Data = "normal") -> CheckedLaunch:
+def launch(
+    program: TileProgram,
+    case: Case,
+    seed: int = 0,
+    scale: int = 1,
+    data: Data = "normal",
+    ascending: int = 0,
+) -> CheckedLaunch:
     """The launch of a case, with random tensors: what a kernel does not write must stay as it is.
 
-    scale: of floats. Large ones show what softmax hides otherwise: a maximum that is not the maximum.
+    scale: of floats. Large ones show what softmax hides otherwise: a maximum that is not the maximum. ascending:
+    by how much the numbers that say where something is stored grow from each to the next, at most, and at least by
+    half of it (0: they do not).
     """
     free = free_integers(program) if data == "awkward" else frozenset[str]()
     rng = np.random.default_rng(seed)
@@ -317,7 +329,7 @@ def launch(program: TileProgram, case: Case, seed: int = 0, scale: int = 1, data
     arrays: dict[str, Array] = {}
     scaling = scales(program)
     if picks(program) or case.tables:
-        arrays, reaching = tables(program, case, scalars, sizes, rng, seed)
+        arrays, reaching = tables(program, case, scalars, sizes, rng, seed, ascending=ascending)
         shrink = 1
         while counted(program) and any(reaching.get(name, 0) > sizes[name] for name in known) and shrink < SMALLEST:
             shrink *= 4  # the tensors that the sidecar describes have no room for so many iterations
@@ -356,14 +368,15 @@ def tables(
     rng: np.random.Generator,
     seed: int = 0,
     shrink: int = 1,
+    ascending: int = 0,
 ) -> tuple[dict[str, Array], dict[str, int]]:
     """The tensors that numbers are looked up in, and what a launch with them reaches of every tensor.
 
-    They hold numbers from 0 to 7, and those that trip counts depend on as many as a few iterations take. Those that say
-    where something is stored hold each number once, as two program instances do not store to one place; if trip counts
-    depend on them, or on those that say where a tile begins, their numbers grow. Tables that are found through others
-    are made after those; where numbers lead from one element of a table to another, the table is made longer until all
-    of them are in it."""
+    They hold numbers from 0 to 7, and those that trip counts depend on as many as a few iterations take. Those that
+    say where something is stored hold each number once, as two program instances do not store to one place (ascending:
+    in ascending order); if trip counts depend on them, or on those that say where a tile begins, their numbers grow.
+    Tables that are found through others are made after those; where numbers lead from one element of a table to
+    another, the table is made longer until all of them are in it."""
     elements = {argument.name: argument.type.element.partition(":")[2] for argument in program.arguments}
     once, counts = scattered(program), counted(program)
     growing = once | begins(program)
@@ -386,7 +399,9 @@ def tables(
             elif name + POINTEE in elements:  # addresses: apart from one another
                 made[name] = rounded(rng.permutation(size) * APART, elements[name])
             elif name in once:
-                made[name] = rounded(rng.permutation(size), elements[name])
+                steps = rng.integers(ascending // 2 + 1, max(1, ascending) + 1, size)
+                numbers = np.cumsum(steps) - steps[:1] if ascending else rng.permutation(size)
+                made[name] = rounded(numbers, elements[name])
             else:
                 made[name] = random_tensor(rng, size, elements[name], 1)
         missing -= set(ready)

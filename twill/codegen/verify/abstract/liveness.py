@@ -17,10 +17,10 @@ def registers_of(fragment: Fragment) -> int:
     return -(-elements_of(fragment.layout) * BITS.get(fragment.element, 32) // 32)
 
 
-def crowded(live: int, registers: int) -> bool:
-    """Whether fragments that are alive at once are too many for a warp group's registers. An estimate: the compiler
-    computes chains element by element and needs less than whole fragments."""
-    return live > registers * 5 // 4
+def crowded(live: int, registers: int) -> int:
+    """By how many registers fragments that are alive at once are too many for a warp group's; 0 if they are not. An
+    estimate: the compiler computes chains element by element and needs less than whole fragments."""
+    return max(0, -(-live * 4 // 5) - registers)
 
 
 def peak(group: WarpGroup) -> tuple[int, int]:
