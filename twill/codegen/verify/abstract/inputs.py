@@ -17,7 +17,6 @@ from twill.codegen.verify.abstract.data import (
     finite_in_products,
     free_integers,
     of_scales,
-    random_tensor,
     scales,
     tells_floats_apart,
     tensor,
@@ -33,43 +32,36 @@ from twill.codegen.verify.abstract.derive import (
 )
 from twill.codegen.verify.abstract.extent import loaded_by_walk, trips_of
 from twill.codegen.verify.abstract.reached import (
-    begins,
     counted,
-    found_through,
     looked_into,
     picks,
-    reached,
-    reached_places,
-    scattered,
     stored_by_data,
 )
 from twill.codegen.verify.abstract.representatives import with_representatives
 from twill.codegen.verify.abstract.table_shapes import refuse_wrong_shapes
+from twill.codegen.verify.abstract.tables import tables
 from twill.codegen.verify.abstract.unstored import TRIES, one_twice_as_long, until_stored
 from twill.codegen.verify.abstract.wanted import Wanted, wanted
 from twill.codegen.warp.program import WarpProgram
 from twill.exc import MalformedSidecar, TwillError, UnknownProblem
 from twill.kernel.problem import Case, ProblemTable
 from twill.kernel.sidecar import read_sidecar
-from twill.tile.interpret.arithmetic import Array, rounded
+from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.elements import OutsideOfTensor
 from twill.tile.interpret.sequential import descriptor_scalars
 from twill.tile.interpret.sequential import run as run_sequentially
 from twill.tile.launch_grid import of_instances
 from twill.tile.order_dependence import depends_on_order
-from twill.tile.program import POINTEE, TileProgram
+from twill.tile.program import TileProgram
 
 LARGE = 8  # so many times the floats of every second launch
-ITERATIONS = 6  # of loops whose trip counts are loaded, at most
 HELD_BY_DATA = 1 << 22  # elements of a tensor into which a program stores where data says, at most
 DRAWN = 3  # launches more for them
 ASCENDING = 3  # of so many launches more, one has tables that ascend: begins of sequences that lie behind one another
 STEP, WIDER = 4, 6  # elements from one begin to the next, at most, and how often it is doubled before it is this again
 TELLING = 50  # elements of a tensor that has awkward data, at least: among fewer there are too few numbers
-APART = 1 << 14  # bytes between what made-up addresses point to
 REMEMBERED = 8  # sets of launches
-LONGER = 4  # times that a table is made longer at most
 SMALLEST = 1 << 20  # what loaded trip counts are divided by at most
 
 
@@ -358,58 +350,3 @@ def launch(
     given = finite_in_products(program, arrays) if data == "awkward" else arrays
     made = CheckedLaunch(case.grid, given, scalars, 1, text, scale, data=data)
     return with_counters(program, made, known.keys(), case.tables.keys()) if depends_on_order(program) else made
-
-
-def tables(
-    program: TileProgram,
-    case: Case,
-    scalars: Mapping[str, int | float],
-    sizes: Mapping[str, int],
-    rng: np.random.Generator,
-    seed: int = 0,
-    shrink: int = 1,
-    ascending: int = 0,
-) -> tuple[dict[str, Array], dict[str, int]]:
-    """The tensors that numbers are looked up in, and what a launch with them reaches of every tensor.
-
-    They hold numbers from 0 to 7, and those that trip counts depend on as many as a few iterations take. Those that
-    say where something is stored hold each number once, as two program instances do not store to one place (ascending:
-    in ascending order); if trip counts depend on them, or on those that say where a tile begins, their numbers grow.
-    Tables that are found through others are made after those; where numbers lead from one element of a table to
-    another, the table is made longer until all of them are in it."""
-    elements = {argument.name: argument.type.element.partition(":")[2] for argument in program.arguments}
-    once, counts = scattered(program), counted(program)
-    growing = once | begins(program)
-    made: dict[str, Array] = {name: rounded(np.array(of), elements[name]) for name, of in case.tables.items()}
-    missing = set(looked_into(program)) - made.keys()
-    through = found_through(program)
-    found = reached(program, case.grid, scalars, made)
-    while missing:
-        first = sorted(name for name in missing if not (through[name] & missing) - {name}) or sorted(missing)
-        ready = [name for name in first if sizes.get(name, 0) or name in found] or first
-        for name in ready:
-            size = max(sizes.get(name, 0), found.get(name, 0))
-            if name in counts:
-                places = reached_places(program, case.grid, scalars, made, name, size)
-                iterations = (3 * seed + np.cumsum(places) - 1) % (ITERATIONS + 1)  # others in each launch
-                spans = iterations * counts[name] - rng.integers(0, counts[name], size)  # the last one in part
-                spans = np.where(places, spans, 0)  # numbers that grow do so where they are looked up
-                spans = np.where(spans < 0, spans, spans // shrink)
-                made[name] = rounded(np.cumsum(np.maximum(spans, 0)) if name in growing else spans, elements[name])
-            elif name + POINTEE in elements:  # addresses: apart from one another
-                made[name] = rounded(rng.permutation(size) * APART, elements[name])
-            elif name in once:
-                steps = rng.integers(ascending // 2 + 1, max(1, ascending) + 1, size)
-                numbers = np.cumsum(steps) - steps[:1] if ascending else rng.permutation(size)
-                made[name] = rounded(numbers, elements[name])
-            else:
-                made[name] = random_tensor(rng, size, elements[name], 1)
-        missing -= set(ready)
-        found = reached(program, case.grid, scalars, made)
-    for _ in range(LONGER):
-        short = [name for name in made.keys() - case.tables.keys() if made[name].size < found.get(name, 0)]
-        if not short:
-            break
-        made |= {name: np.resize(made[name], found[name]) for name in short}
-        found = reached(program, case.grid, scalars, made)
-    return made, found
