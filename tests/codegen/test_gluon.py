@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from tests import module_edits
 from tests.conftest import GOLDEN, ROOT
 from tests.golden_schedules import examples, schedule
 from tests.kernels import H100
+from tests.module_edits import SmallGemm, edited, written
 from twill.cli import codes
 from twill.cli.entry import main
 from twill.codegen.compile.gluon.read_back import differences
@@ -34,7 +36,6 @@ from twill.codegen.gluon_sharing import with_shared_tiles
 from twill.codegen.print.gluon.facts import ModuleFact
 from twill.codegen.print.gluon.module import print_gluon
 from twill.codegen.print.gluon.sayable import UNSAID
-from twill.codegen.print.gluon.shared import FILE
 from twill.codegen.verify.abstract.coverage import three
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.warp.expression import Apply, Number, Symbol
@@ -51,6 +52,7 @@ from twill.tile.rewrite.pipeline import Allowed
 from twill.trial.execute import argument, bind, count, smallest, wrapping
 from twill.trial.gluon import checked, passed, recorded
 
+SMALL = SmallGemm("h100", 64, 64, 64)
 MOST_LINES = 250
 WIDEST = 120
 MODULES = {
@@ -72,6 +74,8 @@ def extracted(kernel: str, spec: str) -> Extracted:
 
 @cache
 def emitted(name: str) -> GluonEmission:
+    if name == "small":
+        return module_edits.emitted(SMALL)
     machine = load_machine("h200") if name.endswith("h200") else H100
     return emit_gluon(extracted(*MODULES[name]), machine, shared if name.endswith("shared") else solved)
 
@@ -113,31 +117,23 @@ EDITS = {
     "a parity": ("count // self.slots & 1)\n", "count // self.slots & 1 ^ 1)\n"),
     "arrivals of readers": ("SWIZZLED_128), full=1, empty=1)", "SWIZZLED_128), full=1, empty=2)"),
     "arrivals of writers": ("SWIZZLED_128), full=1, empty=1)", "SWIZZLED_128), full=2, empty=1)"),
-    "expected bytes": ("a_ring.expect(a_b_count, 32768)", "a_ring.expect(a_b_count, 16384)"),
+    "expected bytes": ("a_ring.expect(a_b_count, 8192)", "a_ring.expect(a_b_count, 4096)"),
     "a wait": ("acc = warpgroup_mma_wait(num_outstanding=0, deps=(acc,))", "pass"),
-    "an index": ("[128 * pid_m + 1024 * first_m, 128 * pid_n]", "[128 * pid_m + 1024 * first_m, 64 * pid_n]"),
+    "an index": ("512 * first_m, 64 * (pid % tiles_in_group", "512 * first_m, 32 * (pid % tiles_in_group"),
     "the turn of a group": ("named_barrier_arrive(NEXT_TURN, 256)  # the turn", "pass  # the turn"),
 }
-"""What is edited, in the module or in the file that modules share."""
+"""What is edited, in the module of small tiles or in the file that modules share."""
 
 
-def written(files: dict[str, str], before: str, after: str, folder: Path) -> str:
-    """The files with an edit of one place; the name of the one that has it."""
-    (name,) = [name for name in (FILE, *files) if before in files[name] and name.endswith(".py")][:1]
-    for file, content in files.items():
-        (folder / file).write_text(content.replace(before, after, 1) if file == name else content, encoding="utf-8")
-    return name
+def test_a_module_of_small_tiles_computes_what_the_kernel_says() -> None:
+    assert "nothing found" in checked(module_edits.emitted(SMALL), module_edits.extracted(SMALL).specialization)
 
 
 @pytest.mark.parametrize("edit", EDITS)
 def test_an_edit_that_makes_the_module_wrong_is_found(edit: str, tmp_path: Path) -> None:
-    right, kernel = emitted("gemm"), extracted(*MODULES["gemm"])
-    written(right.files(), *EDITS[edit], tmp_path)
-    path = tmp_path / right.name
-    module = replace(right.module, text=path.read_text(encoding="utf-8"))
-    compiled = compile_module(path, module.entry, right.signature, right.asked)
+    wrong = edited(module_edits.emitted(SMALL), *EDITS[edit], tmp_path)
     with pytest.raises(ExecutionDiffers):
-        checked(replace(right, module=module, compiled=compiled), kernel.specialization)
+        checked(wrong, module_edits.extracted(SMALL).specialization)
 
 
 CONDITION = Apply("compare", (Number(3), Symbol(0, "K", "i32")), "i1", (("predicate", "lt"), ("signed", 1)))
@@ -159,13 +155,11 @@ def test_a_product_that_is_unfinished_behind_the_condition_under_which_it_is_beg
 def test_a_partition_that_multiplies_the_rows_of_another_one_is_found(tmp_path: Path) -> None:
     """Whose barriers are those of its own: only numbers tell them apart, and only where a tile has rows for both."""
     right, kernel = emitted("gemm_shared"), extracted(*MODULES["gemm_shared"])
-    written(right.files(), "instances, a_1_ring, b_ring, staging_1", "instances, a_0_ring, b_ring, staging_1", tmp_path)
-    path = tmp_path / right.name
-    module = replace(right.module, text=path.read_text(encoding="utf-8"))
-    compiled = compile_module(path, module.entry, right.signature, right.asked)
-    assert not differences(module.text, compiled.ptx, right.module.facts)
+    rings = "instances, a_1_ring, b_ring, staging_1"
+    wrong = edited(right, rings, rings.replace("a_1", "a_0"), tmp_path)
+    assert not differences(wrong.module.text, wrong.compiled.ptx, right.module.facts)
     with pytest.raises(ExecutionDiffers, match="c_desc differs"):
-        checked(replace(right, module=module, compiled=compiled), kernel.specialization)
+        checked(wrong, kernel.specialization)
 
 
 def test_a_tile_that_is_no_power_of_two_is_refused_with_its_name() -> None:
@@ -258,19 +252,19 @@ def test_an_accumulator_in_flight_between_iterations_is_named_by_the_wait_of_the
 
 
 STATIC = {
-    "a parity": ("gemm", *EDITS["a parity"], "mbarrier.wait"),
-    "a slot": ("gemm", "a_ring.release(a_b_done)", "a_ring.release(a_b_done + 1)", "mbarrier.arrive: a_ring.empty"),
-    "arrivals": ("gemm", *EDITS["arrivals of readers"], "mbarrier.init: 1 arrivals"),
-    "expected bytes": ("gemm", *EDITS["expected bytes"], "mbarrier.expect: 32768 bytes"),
-    "a wait that is gone": ("gemm", *EDITS["a wait"], "warpgroup_mma_wait: 0 products"),
+    "a parity": ("small", *EDITS["a parity"], "mbarrier.wait"),
+    "a slot": ("small", "a_ring.release(a_b_done)", "a_ring.release(a_b_done + 1)", "mbarrier.arrive: a_ring.empty"),
+    "arrivals": ("small", *EDITS["arrivals of readers"], "mbarrier.init: 1 arrivals"),
+    "expected bytes": ("small", *EDITS["expected bytes"], "mbarrier.expect: 8192 bytes"),
+    "a wait that is gone": ("small", *EDITS["a wait"], "warpgroup_mma_wait: 0 products"),
     "a depth of waiting": ("attention", "num_outstanding=1", "num_outstanding=0", "warpgroup_mma_wait: 1 products"),
     "a depth of waiting, of fp8": ("fp8", "num_outstanding=1", "num_outstanding=2", "warpgroup_mma_wait: 1 products"),
-    "the number of a barrier": ("gemm", "staging_1, 1, 8, 9", "staging_1, 1, 8, 10", "named barrier: sync 9, 256"),
-    "threads of a barrier": ("gemm", "named_barrier_sync(OWN_TURN, 256)  # the turn of",
+    "the number of a barrier": ("small", "staging_1, 1, 8, 9", "staging_1, 1, 8, 10", "named barrier: sync 9, 256"),
+    "threads of a barrier": ("small", "named_barrier_sync(OWN_TURN, 256)  # the turn of",
                              "named_barrier_sync(OWN_TURN, 128)  # the turn of", "named barrier: sync 8, 256"),
     "a fence behind reads": ("attention", "fence_async_shared()\n        q_ring.release(q_count)",
                              "pass\n        q_ring.release(q_count)", "async proxy fence"),
-    "a budget": ("gemm", "[232, 40],", "[224, 40],",
+    "a budget": ("small", "[232, 40],", "[224, 40],",
                  "warp_specialize: registers of the partitions behind the first: 232, 40"),
 }  # fmt: skip
 
@@ -294,18 +288,16 @@ def test_an_edit_is_found_in_its_line_by_reading_the_ptx_back(
 
 def test_a_fence_that_triton_places_by_itself_is_no_difference(tmp_path: Path) -> None:
     """In front of a copy out of shared memory; it stands in the copy's line then."""
-    right = emitted("gemm")
-    written(right.files(), "fence_async_shared()\n        tma_store", "pass\n        tma_store", tmp_path)
-    path = tmp_path / right.name
-    compiled = compile_module(path, right.module.entry, right.signature, right.asked)
-    assert "fence.proxy.async" in compiled.ptx
-    assert differences(path.read_text(encoding="utf-8"), compiled.ptx, right.module.facts) == []
+    right = module_edits.emitted(SMALL)
+    made = edited(right, "fence_async_shared()\n        tma_store", "pass\n        tma_store", tmp_path)
+    assert "fence.proxy.async" in made.compiled.ptx
+    assert differences(made.module.text, made.compiled.ptx, right.module.facts) == []
 
 
 def test_a_module_with_other_names_and_comments_is_still_what_its_schedule_asks_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = _written("gemm", tmp_path)
+    path = _written("small", tmp_path)
     before = path.read_text(encoding="utf-8")
     text = before.replace("first_m", "first_row").replace("import gluon\n", "import gluon\n\n")
     text = text.replace("a_ring", "tiles_of_a").replace(

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.codegen.test_gluon import WIDEST, written
+from tests.codegen.test_gluon import WIDEST
 from tests.golden_schedules import examples, schedule
 from tests.kernels import H100
+from tests.module_edits import edited
 from twill.codegen.compile.gluon import triton
 from twill.codegen.compile.gluon.read_back import differences
 from twill.codegen.emission import Extracted, extract
-from twill.codegen.gluon import MOST_LOCAL, GluonEmission, compile_module, emit_gluon
+from twill.codegen.gluon import MOST_LOCAL, GluonEmission, emit_gluon
 from twill.exc import ExecutionDiffers, NoGluon
 from twill.tile.rewrite.pipeline import Allowed
 from twill.trial.gluon import checked
@@ -44,16 +44,8 @@ def test_what_triton_makes_of_it_computes_what_the_kernel_says(golden: Callable[
     assert "equal to the tile program, nothing found" in checked(made, extracted().specialization)
 
 
-def edited(before: str, after: str, folder: Path) -> GluonEmission:
-    right = emitted()
-    written(right.files(), before, after, folder)
-    path = folder / right.name
-    module = replace(right.module, text=path.read_text(encoding="utf-8"))
-    return replace(right, module=module, compiled=compile_module(path, module.entry, right.signature, right.asked))
-
-
 def test_a_tile_that_is_stored_and_not_added_is_told_by_reading_back(tmp_path: Path) -> None:
-    wrong = edited("tma_add(dq_desc", "tma_store(dq_desc", tmp_path)
+    wrong = edited(emitted(), "tma_add(dq_desc", "tma_store(dq_desc", tmp_path)
     found = differences(wrong.module.text, wrong.compiled.ptx, wrong.module.facts)
     said = ("atomic add out of shared memory", "copy out of shared memory")
     assert [(one.expected, one.found) for one in found] == [said]
@@ -69,7 +61,7 @@ def test_a_tile_that_is_stored_and_not_added_is_told_by_reading_back(tmp_path: P
 )
 def test_a_tile_in_another_place_is_found(edit: tuple[str, str], tmp_path: Path) -> None:
     with pytest.raises(ExecutionDiffers):
-        checked(edited(*edit, tmp_path), extracted().specialization)
+        checked(edited(emitted(), *edit, tmp_path), extracted().specialization)
 
 
 def test_a_triton_that_adds_no_tiles_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,21 +3,21 @@ An edit that makes them wrong is found. Nothing was run on hardware."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests import blackwell
+from tests import blackwell, module_edits
 from tests import blackwell_attention as attention
 from tests.blackwell_attention import Attention
-from tests.codegen.test_gluon import MOST_LINES, WIDEST, written
+from tests.codegen.test_gluon import MOST_LINES, WIDEST
 from tests.conftest import GOLDEN, ROOT
 from tests.golden_schedules import Example
+from tests.module_edits import SmallGemm, edited
 from twill.codegen.compile.gluon.read_back import differences
 from twill.codegen.emission import Extracted, extract
-from twill.codegen.gluon import GluonEmission, compile_module, emit_gluon
+from twill.codegen.gluon import GluonEmission, emit_gluon
 from twill.codegen.print.gluon.shared import FILE
 from twill.exc import ExecutionDiffers, NoGluon
 from twill.schedule.options import SolveOptions
@@ -69,22 +69,27 @@ def test_the_module_is_as_it_was(name: str, request: pytest.FixtureRequest) -> N
     assert len(text.splitlines()) <= MOST_LINES and max(map(len, text.splitlines())) <= WIDEST
 
 
-def edited(name: str, before: str, after: str, folder: Path) -> tuple[GluonEmission, str]:
-    """The module with an edit of one place of it, or of the file that modules share; and that file."""
-    right = emitted(name)
-    written(right.files(), before, after, folder)
-    path = folder / right.name
-    module = replace(right.module, text=path.read_text(encoding="utf-8"))
-    compiled = compile_module(path, module.entry, right.signature, right.asked)
-    return replace(right, module=module, compiled=compiled), (folder / FILE).read_text(encoding="utf-8")
+SMALL = SmallGemm("b200", 128, 64, 64)
+
+
+def emitted_or_small(name: str) -> tuple[GluonEmission, Extracted]:
+    """A module to edit, and its kernel."""
+    if name == "small":
+        return module_edits.emitted(SMALL), module_edits.extracted(SMALL)
+    return emitted(name), extracted(EXAMPLES[name])
+
+
+def test_a_module_of_small_tiles_computes_what_the_kernel_says() -> None:
+    made, kernel = emitted_or_small("small")
+    assert "equal to the tile program, nothing found" in checked(made, kernel.specialization)
 
 
 STATIC = {
-    "a parity": ("gemm", "self.slots & 1)\n", "self.slots & 1 ^ 1)\n", "mbarrier.wait: acc_ring.full"),
-    "the slot of a commit": ("gemm", "tcgen05_commit(a_ring.empty_barrier(a_b_count))",
+    "a parity": ("small", "self.slots & 1)\n", "self.slots & 1 ^ 1)\n", "mbarrier.wait: acc_ring.full"),
+    "the slot of a commit": ("small", "tcgen05_commit(a_ring.empty_barrier(a_b_count))",
                              "tcgen05_commit(a_ring.empty_barrier(a_b_count + 1))", "mbarrier.commit: a_ring.empty"),
-    "arrivals": ("gemm", "tensor_ring(gl.float32, [2, 128, 128], full=1, empty=1)",
-                 "tensor_ring(gl.float32, [2, 128, 128], full=1, empty=2)", "mbarrier.init: 1 arrivals, 4 slots"),
+    "arrivals": ("small", "tensor_ring(gl.float32, [2, 128, 64], full=1, empty=1)",
+                 "tensor_ring(gl.float32, [2, 128, 64], full=1, empty=2)", "mbarrier.init: 1 arrivals, 4 slots"),
     "P is not given back": ("attention", "tcgen05_commit(p_ring.empty_barrier(count))", "pass",
                             "mbarrier.commit: p_ring.empty"),
 }  # fmt: skip
@@ -93,8 +98,9 @@ STATIC = {
 @pytest.mark.parametrize("edit", STATIC)
 def test_an_edit_is_found_by_reading_the_ptx_back(edit: str, tmp_path: Path) -> None:
     name, before, after, expected = STATIC[edit]
-    made, shared = edited(name, before, after, tmp_path)
-    found = differences(made.module.text, made.compiled.ptx, emitted(name).module.facts, shared)
+    made = edited(emitted_or_small(name)[0], before, after, tmp_path)
+    shared = (tmp_path / FILE).read_text(encoding="utf-8")
+    found = differences(made.module.text, made.compiled.ptx, made.module.facts, shared)
     assert any(one.expected.startswith(expected) for one in found)
 
 
@@ -104,7 +110,7 @@ FENCE = """        if self.fenced:
 ARRIVE = "        mbarrier.arrive(self.full"
 WAIT = "        mbarrier.wait(self.full.index(count % self.slots), count // self.slots & 1)\n"
 EXECUTED = {
-    "sums that begin with what was there": ("gemm", "use_acc=step > 0", "use_acc=True", "c_desc"),
+    "sums that begin with what was there": ("small", "use_acc=step > 0", "use_acc=True", "c_desc"),
     "P is where its MMA does not look": (
         "attention",
         "p_ring.tile(count).store",
@@ -113,15 +119,16 @@ EXECUTED = {
     ),
     "a part of O is rescaled twice": ("attention", "slice(first, 32).load", "slice(0, 32).load", "o_desc"),
     "stores of O without a fence": ("attention", FENCE.format(side="before") + ARRIVE, ARRIVE, "tcgen05-fence"),
-    "no fence": ("gemm", WAIT + FENCE.format(side="after"), WAIT, "tcgen05-fence"),
+    "no fence": ("small", WAIT + FENCE.format(side="after"), WAIT, "tcgen05-fence"),
 }
 
 
 @pytest.mark.parametrize("edit", EXECUTED)
 def test_an_edit_that_makes_the_module_wrong_is_found_by_executing_it(edit: str, tmp_path: Path) -> None:
     name, before, after, said = EXECUTED[edit]
+    right, kernel = emitted_or_small(name)
     with pytest.raises(ExecutionDiffers, match=said):
-        checked(edited(name, before, after, tmp_path)[0], extracted(EXAMPLES[name]).specialization)
+        checked(edited(right, before, after, tmp_path), kernel.specialization)
 
 
 def test_a_triton_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.codegen.test_gluon import MOST_LINES, WIDEST, written
+from tests.codegen.test_gluon import MOST_LINES, WIDEST
 from tests.golden_schedules import examples, schedule
 from tests.kernels import H100
+from tests.module_edits import edited
 from twill.codegen.emission import Extracted, extract
-from twill.codegen.gluon import MOST_LOCAL, GluonEmission, compile_module, emit_gluon
+from twill.codegen.gluon import MOST_LOCAL, GluonEmission, emit_gluon
 from twill.codegen.print.gluon.in_flight import products_in_flight
 from twill.codegen.print.gluon.loops import left_in_flight
 from twill.codegen.print.gluon.module import print_gluon
@@ -58,13 +59,8 @@ def test_a_window_that_slides_is_masked_under_a_condition(golden: Callable[[str,
 
 @pytest.mark.parametrize("edit", [("if masked:", "if not masked:"), ("- 127 < 0) |", "- 126 < 0) &")])
 def test_a_mask_that_is_left_out_is_found(edit: tuple[str, str], tmp_path: Path) -> None:
-    right = emitted()
-    written(right.files(), *edit, tmp_path)
-    path = tmp_path / right.name
-    module = replace(right.module, text=path.read_text(encoding="utf-8"))
-    compiled = compile_module(path, module.entry, right.signature, right.asked)
     with pytest.raises(ExecutionDiffers, match="o_desc differs"):
-        checked(replace(right, module=module, compiled=compiled), extracted().specialization)
+        checked(edited(emitted(), *edit, tmp_path), extracted().specialization)
 
 
 def test_products_that_both_sides_wait_for_are_in_flight_behind_neither() -> None:

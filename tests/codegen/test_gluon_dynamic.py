@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from tests import blackwell
-from tests.codegen.test_gluon import written
+from tests import blackwell, module_edits
 from tests.conftest import GOLDEN, ROOT
 from tests.kernels import H100
+from tests.module_edits import SmallGemm, edited
 from twill.cli import codes
 from twill.cli.entry import main
 from twill.codegen.compile.gluon.read_back import differences
 from twill.codegen.emission import Extracted, extract
-from twill.codegen.gluon import GluonEmission, compile_module, emit_gluon
+from twill.codegen.gluon import GluonEmission, emit_gluon
 from twill.codegen.print.gluon.sayable import reasons
 from twill.codegen.print.gluon.shared import FILE
 from twill.codegen.verify.abstract.inputs import LARGE, launch
@@ -34,9 +34,15 @@ MACHINES = {"h100": H100, "b200": blackwell.machine()}
 KERNELS = {
     "h100": ("gemm_bias_gelu", "bf16", 2, {"M": 272, "N": 144, "K": 208}),
     "b200": ("gemm_bias_gelu", "bf16", 1, {"M": 272, "N": 144, "K": 208}),
-    "h100 causal": ("attention", "causal", None, {"Z": 1, "H": 3, "N_CTX": 256}),
+    "h100 causal": ("attention", "causal-d64", None, {"Z": 1, "H": 3, "N_CTX": 256}),
 }
 """Of several instances, on more than one CTA."""
+SMALL = {
+    "h100": SmallGemm("h100", 128, 64, 64, gelu=True, blocks=2, order="dynamic"),
+    "b200": SmallGemm("b200", 128, 32, 64, gelu=True, blocks=1, order="dynamic"),
+}
+SMALL_SIZES = {"h100": {"M": 272, "N": 80, "K": 208}, "b200": {"M": 272, "N": 48, "K": 208}}
+"""Of as many instances."""
 
 
 @cache
@@ -53,11 +59,22 @@ def emitted(name: str) -> GluonEmission:
 
 def said(made: GluonEmission, name: str, folder: Path, answers: tuple[int, ...] = (), ctas: int = 2) -> list[str]:
     """What is wrong with a module that is executed."""
-    path, specialization = folder / made.name, extracted(name).specialization
+    return found(made, extracted(name), KERNELS[name][3], folder, answers, ctas)
+
+
+def said_small(made: GluonEmission, name: str, folder: Path) -> list[str]:
+    """The same of a module of small tiles, or an edit of it."""
+    return found(made, module_edits.extracted(SMALL[name]), SMALL_SIZES[name], folder, (1, -1, 0))
+
+
+def found(
+    made: GluonEmission, kernel: Extracted, sizes: Mapping[str, int], folder: Path, answers: tuple[int, ...],
+    ctas: int = 2,
+) -> list[str]:  # fmt: skip
+    path, specialization = folder / made.name, kernel.specialization
     path.write_text(made.module.text, encoding="utf-8")
     problem = problem_of(specialization)
     assert problem is not None
-    sizes: Mapping[str, int] = KERNELS[name][3]
     given = launch(made.program.program, problem.case(dict(sizes)), scale=LARGE, data="normal")
     return execute(made.compiled, path, made.module.entry, specialization, made.program, given, ctas, answers).said()
 
@@ -109,28 +126,24 @@ EXECUTED = {
 }  # fmt: skip
 
 
-def edited(name: str, before: str, after: str, folder: Path) -> GluonEmission:
-    right = emitted(name)
-    assert any(before in content for file, content in right.files().items() if file.endswith(".py"))
-    written(right.files(), before, after, folder)
-    path = folder / right.name
-    module = replace(right.module, text=path.read_text(encoding="utf-8"))
-    return replace(right, module=module, compiled=compile_module(path, module.entry, right.signature, right.asked))
+@pytest.mark.parametrize("name", SMALL)
+def test_modules_of_small_tiles_are_right(name: str, tmp_path: Path) -> None:
+    assert said_small(module_edits.emitted(SMALL[name]), name, tmp_path) == []
 
 
 @pytest.mark.parametrize("edit", STATIC)
 def test_an_edit_is_found_by_reading_the_ptx_back(edit: str, tmp_path: Path) -> None:
     name, before, after, expected = STATIC[edit]
-    made = edited(name, before, after, tmp_path)
+    made = edited(module_edits.emitted(SMALL[name]), before, after, tmp_path)
     shared = (tmp_path / FILE).read_text(encoding="utf-8")
-    found = differences(made.module.text, made.compiled.ptx, emitted(name).module.facts, shared)
+    found = differences(made.module.text, made.compiled.ptx, made.module.facts, shared)
     assert any(one.expected.startswith(expected) for one in found), found
 
 
 @pytest.mark.parametrize("edit", EXECUTED)
 def test_an_edit_that_makes_the_module_wrong_is_found_by_executing_it(edit: str, tmp_path: Path) -> None:
     name, before, after = EXECUTED[edit]
-    assert said(edited(name, before, after, tmp_path), name, tmp_path, (1, -1, 0))
+    assert said_small(edited(module_edits.emitted(SMALL[name]), before, after, tmp_path), name, tmp_path)
 
 
 def test_partitions_share_instances_where_they_would_take_them_alternately(

@@ -13,18 +13,19 @@ from pathlib import Path
 
 import pytest
 
-from tests import blackwell
+from tests import blackwell, module_edits
 from tests.blackwell import DUAL, GELU, GEMM, WIDE
-from tests.codegen.test_gluon import MOST_LINES, WIDEST, written
+from tests.codegen.test_gluon import MOST_LINES, WIDEST
 from tests.conftest import GOLDEN, ROOT
 from tests.golden_schedules import Example
 from tests.kernels import H100
+from tests.module_edits import SmallGemm, edited
 from twill.cli import codes
 from twill.cli.entry import main
 from twill.codegen.compile.gluon.read_back import differences
 from twill.codegen.compile.gluon.triton import load
 from twill.codegen.emission import Extracted, extract
-from twill.codegen.gluon import GluonEmission, compile_module, emit_gluon
+from twill.codegen.gluon import GluonEmission, emit_gluon
 from twill.codegen.gluon_manifest import gluon_manifest
 from twill.codegen.print.gluon.ring_names import with_distinct_buffers
 from twill.codegen.print.gluon.sayable import reasons
@@ -59,13 +60,17 @@ def emitted(example: Example) -> GluonEmission:
     return emit_gluon(extracted(example), blackwell.machine(), lambda *_: blackwell.schedule(example, 2))
 
 
-def said(made: GluonEmission, example: Example, folder: Path, pairs: int) -> list[str]:
+def said(made: GluonEmission, example: Example | SmallGemm, folder: Path, pairs: int) -> list[str]:
     """What is wrong with a module that is executed. pairs: of CTAs."""
-    path, specialization = folder / made.name, extracted(example).specialization
+    if isinstance(example, SmallGemm):
+        kernel, sizes = module_edits.extracted(example), SMALL_SIZES
+    else:
+        kernel, sizes = extracted(example), SIZES[example]
+    path, specialization = folder / made.name, kernel.specialization
     problem = problem_of(specialization)
     assert problem is not None
     path.write_text(made.module.text, encoding="utf-8")
-    case = problem.case(dict(SIZES[example]))
+    case = problem.case(dict(sizes))
     given = launch(made.program.program, case, scale=LARGE, data="normal")
     return execute(made.compiled, path, made.module.entry, specialization, made.program, given, pairs).said()
 
@@ -104,14 +109,16 @@ def test_what_is_read_back_is_of_both_ctas() -> None:
     assert {"mbarrier.expect: 16384 bytes", "mbarrier.expect: 8192 bytes"} <= {*facts}  # of a CTA's own copies
 
 
-LAST_WAITS = """    for _ in range(8):
-        a_ring.acquire(a_b_count)
-        b_ring.acquire(a_b_count)
-        a_b_count += 1
+SMALL_GELU = SmallGemm("b200", 128, 32, 64, gelu=True, cluster=2)
+SMALL = SmallGemm("b200", 128, 32, 64, cluster=2)
+SMALL_SIZES: Mapping[str, int] = {"M": 272, "N": 48, "K": 400}  # as SIZES of tiles of 32 columns and rings of 5 slots
+LAST_WAITS = """    for _ in range(5):
+        a_ring.acquire(a_count)
+        a_count += 1
 """
 STATIC = {
-    "arrivals": ("[2, 256, 128], full=1, empty=1)", "[2, 256, 128], full=1, empty=2)", "mbarrier.init: 1 2 1 2"),
-    "bytes of both CTAs": ("expect(a_b_count, 8192)", "expect(a_b_count, 16384)", "mbarrier.expect: 8192 bytes"),
+    "arrivals": ("[2, 256, 32], full=1, empty=1)", "[2, 256, 32], full=1, empty=2)", "mbarrier.init: 1 2 1 2"),
+    "bytes of both CTAs": ("expect(b_count, 2048)", "expect(b_count, 4096)", "mbarrier.expect: 2048 bytes"),
     "the slot of a commit": ("empty_barrier(a_b_count)", "empty_barrier(a_b_count + 1)", "mbarrier.commit: a_ring"),
     "one CTA waits for a slot": (
         "of_full = mbarrier.allocate_mbarrier(batch=slots, two_ctas=True)",
@@ -120,38 +127,32 @@ STATIC = {
     ),
 }
 EXECUTED = {
-    "no waits at the end": (GELU, LAST_WAITS, ""),
-    "one wait too few at the end": (GELU, LAST_WAITS, LAST_WAITS.replace("range(8)", "range(7)")),
-    "the second CTA stores nothing": (GELU, "if pid_0 + cta < grid_0:", "if cta == 0:"),
-    "both have the first rows": (GEMM, "first_m - 128 * cta, 64 * step]", "first_m, 64 * step]"),
-    "each turn works": (GEMM, "return pid_0, present, worked_on", "return pid_0, cta == 0, turn == 0"),
+    "no waits at the end": (SMALL_GELU, LAST_WAITS, ""),
+    "one wait too few at the end": (SMALL_GELU, LAST_WAITS, LAST_WAITS.replace("range(5)", "range(4)")),
+    "the second CTA stores nothing": (SMALL_GELU, "if pid_0 + cta < grid_0:", "if cta == 0:"),
+    "both have the first rows": (SMALL, "first_m - 128 * cta, 64 * step]", "first_m, 64 * step]"),
+    "each turn works": (SMALL, "return pid_0, present, worked_on", "return pid_0, cta == 0, turn == 0"),
 }
-
-
-def edited(example: Example, before: str, after: str, folder: Path) -> GluonEmission:
-    """The module with an edit of one place of it, or of the file that modules share."""
-    right = emitted(example)
-    assert any(before in content for name, content in right.files().items() if name.endswith(".py"))
-    written(right.files(), before, after, folder)
-    path = folder / right.name
-    module = replace(right.module, text=path.read_text(encoding="utf-8"))
-    compiled = compile_module(path, module.entry, right.signature, right.asked)
-    return replace(right, module=module, compiled=compiled)
 
 
 @pytest.mark.parametrize("edit", STATIC)
 def test_an_edit_is_found_by_reading_the_ptx_back(edit: str, tmp_path: Path) -> None:
     before, after, expected = STATIC[edit]
-    made = edited(GELU, before, after, tmp_path)
+    made = edited(module_edits.emitted(SMALL_GELU), before, after, tmp_path)
     shared = (tmp_path / FILE).read_text(encoding="utf-8")
-    found = differences(made.module.text, made.compiled.ptx, emitted(GELU).module.facts, shared)
+    found = differences(made.module.text, made.compiled.ptx, made.module.facts, shared)
     assert any(one.expected.startswith(expected) for one in found), found
 
 
 @pytest.mark.parametrize("edit", EXECUTED)
 def test_an_edit_that_makes_the_module_wrong_is_found_by_executing_it(edit: str, tmp_path: Path) -> None:
-    example, before, after = EXECUTED[edit]
-    assert said(edited(example, before, after, tmp_path), example, tmp_path, 1)
+    small, before, after = EXECUTED[edit]
+    assert said(edited(module_edits.emitted(small), before, after, tmp_path), small, tmp_path, 1)
+
+
+@pytest.mark.parametrize("small", [SMALL_GELU, SMALL], ids=["gelu", "gemm"])
+def test_pairs_of_small_tiles_multiply_together(small: SmallGemm, tmp_path: Path) -> None:
+    assert said(module_edits.emitted(small), small, tmp_path, 1) == []
 
 
 @pytest.mark.parametrize("example", SIZES, ids=[example.name for example in SIZES])
@@ -173,7 +174,8 @@ def test_the_runtime_passes_what_the_launcher_of_pairs_passes(example: Example, 
 
 
 def test_a_launcher_that_starts_no_pairs_is_found(tmp_path: Path) -> None:
-    found = said(edited(GELU, "num_warps=4,\n        num_ctas=2,", "num_warps=4,", tmp_path), GELU, tmp_path, 1)
+    made = edited(module_edits.emitted(SMALL_GELU), "num_warps=4,\n        num_ctas=2,", "num_warps=4,", tmp_path)
+    found = said(made, SMALL_GELU, tmp_path, 1)
     assert "launched with 4 warps and 1 CTAs of a cluster, and compiled for 4 and 2" in found
 
 

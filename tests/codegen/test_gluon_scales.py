@@ -3,7 +3,6 @@ that makes them wrong is found. Nothing was run on hardware."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -11,13 +10,14 @@ import pytest
 
 from tests import blackwell
 from tests.blackwell import MXFP4, MXFP8, NVFP4_WIDE
-from tests.codegen.test_gluon import MOST_LINES, WIDEST, written
+from tests.codegen.test_gluon import MOST_LINES, WIDEST
 from tests.conftest import GOLDEN, ROOT
 from tests.golden_schedules import Example
+from tests.module_edits import edited
 from twill.codegen.compile.gluon.read_back import differences
 from twill.codegen.compile.gluon.triton import load
 from twill.codegen.emission import Extracted, extract
-from twill.codegen.gluon import GluonEmission, compile_module, emit_gluon
+from twill.codegen.gluon import GluonEmission, emit_gluon
 from twill.codegen.gluon_manifest import gluon_manifest
 from twill.codegen.verify.abstract.coverage import three
 from twill.exc import ExecutionDiffers
@@ -57,20 +57,11 @@ def test_what_triton_makes_of_it_computes_what_the_kernel_says(
     assert len(text.splitlines()) <= MOST_LINES and max(map(len, text.splitlines())) <= WIDEST
 
 
-def edited(edit: tuple[str, str], folder: Path) -> GluonEmission:
-    """The module of MXFP8 with an edit of one place."""
-    right = emitted(MXFP8)
-    written(right.files(), *edit, folder)
-    path = folder / right.name
-    module = replace(right.module, text=path.read_text(encoding="utf-8"))
-    return replace(right, module=module, compiled=compile_module(path, module.entry, right.signature, right.asked))
-
-
 COPY = "tcgen05_copy(in_rows(b_scale_ring.tile(count)), b_scale_copied_ring.tile(count))"
 
 
 def test_scales_that_are_not_copied_are_told_by_reading_back(tmp_path: Path) -> None:
-    wrong = edited((COPY, "pass"), tmp_path)
+    wrong = edited(emitted(MXFP8), COPY, "pass", tmp_path)
     found = differences(wrong.module.text, wrong.compiled.ptx, wrong.module.facts)
     assert [(one.expected, one.found) for one in found] == [("copy of scales", "")]
 
@@ -86,7 +77,7 @@ def test_scales_that_are_not_copied_are_told_by_reading_back(tmp_path: Path) -> 
 )
 def test_an_edit_that_makes_the_module_wrong_is_found(edit: tuple[str, str], tmp_path: Path) -> None:
     with pytest.raises(ExecutionDiffers):
-        checked(edited(edit, tmp_path), extracted(MXFP8).specialization)
+        checked(edited(emitted(MXFP8), *edit, tmp_path), extracted(MXFP8).specialization)
 
 
 def test_the_runtime_passes_what_the_module_s_launcher_passes(tmp_path: Path) -> None:
