@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
 import signal
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
     from tests.jit_kernels import World
 
 ROOT = Path(__file__).resolve().parent.parent
-GOLDEN = ROOT / "tests" / "golden"
+TESTS = ROOT / "tests"
+GOLDEN = TESTS / "golden"
 
 # These need a browser, which is no Python package: they are tests where there is one.
 collect_ignore = [] if chromium() else ["server/test_browser.py"]
@@ -46,6 +50,18 @@ def pytest_configure() -> None:
     gc.disable()  # until all tests are there: what is made until then stays
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    """Each process of a run begins with other files, so that none compiles what another one has compiled already."""
+    number = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if not number or sys.flags.dont_write_bytecode:
+        return
+    asked = [Path(one.partition("::")[0]).resolve() for one in session.config.args]
+    files = [path for path in sorted(TESTS.rglob("test_*.py")) if any(path.is_relative_to(one) for one in asked)]
+    for path in files[int(number) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]:
+        with suppress(Exception):  # which is told where its tests are collected
+            importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+
+
 def pytest_collection_finish() -> None:
     """Modules and tests are looked through no more for what may go."""
     gc.enable()
@@ -53,8 +69,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_unconfigure() -> None:
-    """What processes of the run shared goes."""
-    gc.unfreeze()
+    """What processes of the run shared goes. Modules and tests stay frozen: looking through them takes a second."""
     run_cache.end()
 
 

@@ -6,15 +6,12 @@ them seconds. What an edit does wrong, a module of small tiles shows as well, wh
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from triton import knobs
-
+from tests.as_far_as_ptx import as_far_as_ptx
 from tests.conftest import ROOT
 from tests.narrow import with_room
 from twill.codegen.emission import Extracted, extract
@@ -26,8 +23,6 @@ from twill.machine.file import load_machine
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 from twill.tile.rewrite.pipeline import Allowed
-
-NO_SECTIONS = bytes(64)  # the header of an ELF file that has none
 
 
 @dataclass(frozen=True)
@@ -87,21 +82,3 @@ def edited(right: GluonEmission, before: str, after: str, folder: Path) -> Gluon
     with as_far_as_ptx():
         compiled = compile_module(path, module.entry, right.signature, right.asked)
     return replace(right, module=module, compiled=compiled)
-
-
-@contextmanager
-def as_far_as_ptx() -> Iterator[None]:
-    """What Triton compiles has no machine code: neither the executor nor whoever reads back asks for it."""
-    before = knobs.runtime.add_stages_inspection_hook
-    knobs.runtime.add_stages_inspection_hook = _without_machine_code
-    try:
-        yield
-    finally:
-        knobs.runtime.add_stages_inspection_hook = before
-
-
-def _without_machine_code(*given: Any) -> tuple[str, str]:
-    """Triton asks it for its part of a key, without arguments, and with backend, stages and more when it compiles."""
-    if given:
-        given[1]["cubin"] = lambda ptx, metadata: NO_SECTIONS
-    return "as far as PTX", "as far as PTX"

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import triton
 from numpy.typing import NDArray
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from tests import stranger_kernels
+from tests.as_far_as_ptx import compiled_to_ptx
 from tests.ptx_programs import rules
 from twill.codegen.verify.ptx.run import Argument, MapOf, PointerArgument, PtxLaunch, Result, execute
 from twill.ptx.formats import decode, encode
@@ -43,7 +43,7 @@ def compiled(
         constexprs=dict(constants),
         attrs=attributes,
     )
-    return triton.compile(source, target=HOPPER, options=options)
+    return compiled_to_ptx(source, HOPPER, options)
 
 
 def run(

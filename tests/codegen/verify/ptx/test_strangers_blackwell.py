@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import triton
 from numpy.typing import NDArray
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -18,6 +17,7 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 
 from tests import stranger_gluon, stranger_kernels
+from tests.as_far_as_ptx import compiled_to_ptx
 from tests.ptx_programs import made_afresh, rules
 from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor, matrix_descriptor
 from twill.codegen.verify.ptx import tcgen05_memory, tcgen05_multiplies, tcgen05_registers
@@ -73,7 +73,7 @@ def stock(name: str, element: str, blocks: tuple[tuple[str, int], ...], warps: i
         constexprs=constants,
         attrs={},
     )
-    return triton.compile(source, target=BLACKWELL, options={"num_warps": warps, "num_stages": 2})
+    return compiled_to_ptx(source, BLACKWELL, {"num_warps": warps, "num_stages": 2})
 
 
 def run(
@@ -204,7 +204,7 @@ def gluon_kernel(ctas: int) -> Any:
     constants = {"STAGES": 2, "PAIR": ctas == 2}
     signature |= {"tiles_m": "i32", "tiles": "i32", **dict.fromkeys(constants, "constexpr")}
     source = GluonASTSource(stranger_gluon.gemm, signature, constexprs=constants)
-    return triton.compile(source, target=BLACKWELL, options={"num_warps": 4, "num_ctas": ctas, "maxnreg": 256 // ctas})
+    return compiled_to_ptx(source, BLACKWELL, {"num_warps": 4, "num_ctas": ctas, "maxnreg": 256 // ctas})
 
 
 def gluon_gemm(ctas: int = 1, m: int = 256, n: int = 256, k: int = 192, change: Change = str) -> tuple[Result, Bits]:
@@ -243,7 +243,7 @@ def through_tensor_memory(stored: str, loaded: str, rows: int) -> Result:
     constants = {"STORED": stored, "LOADED": loaded, "M": rows, "N": 64}
     signature = {"x": "*fp32", "y": "*fp32", **dict.fromkeys(constants, "constexpr")}
     source = GluonASTSource(stranger_gluon.through, signature, constexprs=constants)
-    kernel = triton.compile(source, target=BLACKWELL, options={"num_warps": 4})
+    kernel = compiled_to_ptx(source, BLACKWELL, {"num_warps": 4})
     if rows == 128:
         assert f"tcgen05.st.sync.aligned.{SHAPES[stored]}.x" in kernel.asm["ptx"]
         assert f"tcgen05.ld.sync.aligned.{SHAPES[loaded]}.x" in kernel.asm["ptx"]

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import triton
 from triton.compiler import ASTSource
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 from triton.experimental.gluon.language.nvidia.blackwell import TensorMemoryLayout
 
 from tests import stranger_clusters, stranger_kernels
+from tests.as_far_as_ptx import compiled_to_ptx
 from tests.codegen.verify.ptx import test_strangers_blackwell as strangers
 from tests.codegen.verify.ptx.test_strangers_blackwell import BLACKWELL, KNOWN, REUSED, Bits, replaced
 from tests.ptx_programs import rules
@@ -98,7 +98,7 @@ def stock(case: Case, blocks: tuple[int, int, int], described: bool) -> Any:
             "c": f"tensordesc<fp32[{m},{n}]>", "K": "i32",
         }  # fmt: skip
     source = ASTSource(fn, {**types, **dict.fromkeys(constants, "constexpr")}, constexprs=constants, attrs={})
-    return triton.compile(source, target=BLACKWELL, options={"num_warps": 4, "num_stages": 2})
+    return compiled_to_ptx(source, BLACKWELL, {"num_warps": 4, "num_stages": 2})
 
 
 def maps(kernel: Any, given: dict[str, Bits], names: Sequence[str]) -> list[Argument]:
@@ -177,7 +177,7 @@ def gluon_kernel(case: Case, pair: bool, n: int, k: int) -> Any:
         "c_desc": f"tensordesc<fp32[{m},{n}],{out!r}>", "K": "i32", **dict.fromkeys(constants, "constexpr"),
     }  # fmt: skip
     source = GluonASTSource(stranger_clusters.scaled_gemm, signature, constexprs=constants)
-    return triton.compile(source, target=BLACKWELL, options={"num_warps": 4, "num_ctas": 1 + pair})
+    return compiled_to_ptx(source, BLACKWELL, {"num_warps": 4, "num_ctas": 1 + pair})
 
 
 def gluon(case: Case, pair: bool, n: int, k: int, change: Callable[[str], str] = str) -> tuple[Result, Bits]:

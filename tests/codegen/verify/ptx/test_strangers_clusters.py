@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-import triton
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon._runtime import GluonASTSource
 from triton.experimental.gluon.language.nvidia.blackwell import TensorMemoryLayout
 
 from tests import stranger_clusters
+from tests.as_far_as_ptx import compiled_to_ptx
 from tests.codegen.verify.ptx import test_strangers_blackwell as strangers
 from tests.codegen.verify.ptx.test_strangers_blackwell import BLACKWELL, KNOWN, Bits, replaced
 from tests.codegen.verify.ptx.test_strangers_block_scales import maps
@@ -38,7 +38,7 @@ def launched(kernel: Any, launch: PtxLaunch, change: Callable[[str], str] = str)
 @cache
 def taken(ctas: int) -> Any:
     source = GluonASTSource(stranger_clusters.taken, {"out": "*i32"}, constexprs={})
-    return triton.compile(source, target=BLACKWELL, options={"num_warps": 4, "num_ctas": ctas})
+    return compiled_to_ptx(source, BLACKWELL, {"num_warps": 4, "num_ctas": ctas})
 
 
 def places(ctas: int, answers: tuple[int, ...], change: Callable[[str], str] = str) -> Result:
@@ -99,7 +99,7 @@ def gemm_kernel(a: Bases, b: Bases, c: Bases, pair: bool, block: tuple[int, int]
     accumulator = TensorMemoryLayout((128, n // across), 1, cga_layout=[list(basis) for basis in c], two_ctas=pair)
     signature |= {"K": "i32", "tiles_m": "i32", "ACC": "constexpr"}
     source = GluonASTSource(stranger_clusters.gemm, signature, constexprs={"ACC": accumulator})
-    return triton.compile(source, target=BLACKWELL, options={"num_warps": 4, "num_ctas": 1 << len(c)})
+    return compiled_to_ptx(source, BLACKWELL, {"num_warps": 4, "num_ctas": 1 << len(c)})
 
 
 CLUSTERS: dict[str, tuple[Bases, Bases, Bases, bool, tuple[int, int]]] = {
