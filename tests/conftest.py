@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import importlib
 import os
@@ -29,6 +30,10 @@ ROOT = Path(__file__).resolve().parent.parent
 TESTS = ROOT / "tests"
 GOLDEN = TESTS / "golden"
 
+# Of glibc's malloc.h, and bytes: from where on an allocation has pages of its own, at most.
+M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_THRESHOLD = -1, -2, -3
+LARGEST_FROM_HEAP = 1 << 25
+
 # These need a browser, which is no Python package: they are tests where there is one.
 collect_ignore = [] if chromium() else ["server/test_browser.py"]
 
@@ -45,9 +50,19 @@ def pytest_configure() -> None:
     os.environ.pop("TWILL_SERVER", None)
     os.environ.pop("TWILL_TOKEN", None)
     one_thread_for_products()  # as every command does; the processes of a run have one core each
+    keep_memory()
     collect_seldom()
     run_cache.begin()
     gc.disable()  # until all tests are there: what is made until then stays
+
+
+def keep_memory() -> None:
+    """What is freed stays with the process: the system clears pages of large arrays otherwise, over and over."""
+    with suppress(OSError, AttributeError):  # another C library
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(M_MMAP_THRESHOLD, LARGEST_FROM_HEAP)
+        mallopt(M_TRIM_THRESHOLD, 1 << 30)
+        mallopt(M_TOP_PAD, LARGEST_FROM_HEAP)
 
 
 def pytest_collection(session: pytest.Session) -> None:
