@@ -78,13 +78,15 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Modules and tests are looked through no more for what may go."""
+    """Modules and tests are looked through no more for what may go, and what tests make seldom."""
+    gc.set_threshold(500_000, 20, 20)
     gc.enable()
     gc.freeze()
 
 
 def pytest_unconfigure() -> None:
-    """What processes of the run shared goes. Modules and tests stay frozen: looking through them takes a second."""
+    """What processes of the run shared goes. Nothing stays frozen: nanobind would tell of what is left at the end."""
+    gc.unfreeze()
     run_cache.end()
 
 
