@@ -167,10 +167,12 @@ def share_builds() -> None:
 
     compile_text = nvrtc._nvrtc
 
-    def shared(text: str, arch: str, defines: dict[str, str], fused: bool = True) -> tuple[bytes, str, str]:
+    def shared(
+        text: str, arch: str, defines: dict[str, str], fused: bool = True, again: bool = False
+    ) -> tuple[bytes, str, str]:
         if sys.modules.get("cuda.bindings", nvrtc) is None:  # a test that has no compiler
-            return compile_text(text, arch, defines, fused)
-        given = text, arch, sorted(defines.items()), fused
-        return made_by_nvrtc("nvrtc", given, lambda: compile_text(text, arch, defines, fused))
+            return compile_text(text, arch, defines, fused, again)
+        given = text, arch, sorted(defines.items()), fused, again
+        return made_by_nvrtc("nvrtc", given, lambda: compile_text(text, arch, defines, fused, again))
 
     nvrtc._nvrtc = shared

@@ -22,7 +22,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """Texts that a compiler was asked for, which is a list; nothing of any run is there."""
     asked: list[str] = []
 
-    def compile_text(text: str, arch: str, defines: dict[str, str], fused: bool = True) -> tuple[bytes, str, str]:
+    def compile_text(
+        text: str, arch: str, defines: dict[str, str], fused: bool = True, again: bool = False
+    ) -> tuple[bytes, str, str]:
         asked.append(text)
         return text.encode(), text, "log"
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from time import time_ns
 from typing import Any
 
 from twill import exc
@@ -73,7 +72,7 @@ def compile_cubin(
     text = standalone(source, shapes, name=name)
     cubin, ptx, log = _nvrtc(text, arch, dict(defines or {}), fused)
     if not reports_functions(log):  # a compiler that keeps results keeps no report of them: spills would go unseen
-        cubin, ptx, log = _nvrtc(f"{text}\n// {time_ns()}\n", arch, dict(defines or {}), fused)
+        cubin, ptx, log = _nvrtc(text, arch, dict(defines or {}), fused, again=True)
     in_ptx = read_ptx(ptx)
     facts = read_facts(log, in_ptx)
     if count_in_sass or any(fact.spill_stores or fact.spill_loads for fact in facts):
@@ -91,13 +90,17 @@ def load_compiler() -> None:
         nvrtc.nvrtcVersion()
 
 
-def _nvrtc(text: str, arch: str, defines: dict[str, str], fused: bool = True) -> tuple[bytes, str, str]:
-    """Cubin, PTX and log."""
+def _nvrtc(
+    text: str, arch: str, defines: dict[str, str], fused: bool = True, again: bool = False
+) -> tuple[bytes, str, str]:
+    """Cubin, PTX and log. again: whether the compiler has a result already, which is not to be taken: it is found by
+    the PTX, whatever comments the text has."""
     try:
         from cuda.bindings import nvrtc
     except ImportError as error:
         raise exc.BuildToolsMissing(str(error)) from error
     options = [f"-arch={arch}", "--generate-line-info", "--ptxas-options=-v", *([] if fused else ["--fmad=false"])]
+    options += ["--no-cache"] if again else []
     options += [*(f"--define-macro={name}={value}" for name, value in defines.items()), "--std=c++17"]
     try:
         program = _value(nvrtc.nvrtcCreateProgram(text.encode(), FILE, 0, [], []))
