@@ -152,7 +152,7 @@ class _LoopStreams:
 
         Tiles that this group computes: when it fills the slot again. Tiles that another one computes: when this group
         first waits for a tile of another, after that one waits for the slot; both do what they do in the order of the
-        schedule's cycles."""
+        schedule's cycles. Tiles that are loaded: when it first waits for one that is loaded behind the slot's next."""
         waits = [
             other.start
             for other in tasks
@@ -169,6 +169,23 @@ class _LoopStreams:
                 continue
             again = max(again, task.start + task.latency)
             yield from (start - (start - again) // interval * interval for start in waits)
+        for source in self.plan.slot_sources(task):
+            if (loader := self.loader(source, task.region)) is None:
+                continue
+            again = loader.start + (self.rings[loader.place].aref.depth + source.distance) * interval
+            for other in tasks:
+                for one in self.plan.slot_sources(other):
+                    behind = self.loader(one, task.region)
+                    if behind is not None and behind.groups == loader.groups:
+                        turns = -((behind.start - again) // interval)  # until it loads then, or later
+                        yield other.start + (one.distance + turns) * interval
+
+    def loader(self, source: Source, region: int) -> Task | None:
+        """What fills a slot in a loop for a group that reads it there, if that loads tiles in the loop's order."""
+        place = self.plan.place_of(source)
+        if place[0] != region or place not in self.rings or self.rings[place].held:
+            return None
+        return None if self.rings[place].aref.transport == "registers" else self.plan.tasks[place]
 
     def is_computed(self, source: Source, region: int) -> bool:
         """Whether a warp group computes a value in a loop, and it is read from a ring."""
