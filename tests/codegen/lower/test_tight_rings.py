@@ -1,4 +1,4 @@
-"""Rings of one slot: a slot that an MMA reads is given back before its warp group waits for what is loaded behind it."""
+"""Rings of one slot: an MMA's slot is given back before its group waits for what is loaded behind it."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def k(q, r, g, k_ptr, v_ptr, gq, gr, N, B: tl.constexpr, D: tl.constexpr):
 def test_no_group_waits_for_a_load_that_waits_for_its_own_mma(
     kernel_file: Callable[..., str], monkeypatch: pytest.MonkeyPatch, less: int
 ) -> None:
-    """The last MMA of an iteration reads `b_k`, and the next iteration begins with MMAs of `b_v` and `b_k`: of the first
-    `b_k` there is one slot where shared memory is small."""
+    """The last MMA of an iteration reads `b_k`, of which there is one slot where shared memory is small, and the next
+    iteration begins with MMAs of `b_v` and `b_k`."""
 
     def proposals(graph: CostedGraph, machine: Machine, least: int, *more: object) -> Sequence[grouping.Groups]:
         first = grouping.proposals(graph, machine, least)[0]
