@@ -75,6 +75,8 @@ def pytest_collection(session: pytest.Session) -> None:
     for path in files[int(number) :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]:
         with suppress(Exception):  # which is told where its tests are collected
             importlib.import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    with suppress(ImportError):  # Hypothesis, too, reads all sources, and keeps what it found in a file for each
+        importlib.import_module("hypothesis.internal.conjecture.providers")._get_local_constants()
 
 
 def pytest_collection_finish() -> None:
