@@ -28,6 +28,7 @@ from typing import Any
 
 from twill import exc
 from twill.codegen.warp import program as aref
+from twill.codegen.warp.by_identity import by_identity
 from twill.codegen.warp.expression import Element, Local
 from twill.codegen.warp.forms import FORMS
 from twill.codegen.warp.layout import columns_of
@@ -214,7 +215,7 @@ class _Block:
                 yield f"has {len(stmt.names)} names, {len(stmt.inits)} inits and {len(stmt.yields)} yields"
         elif isinstance(stmt, aref.PublishInstance | aref.Elect):
             inside |= scalars(stmt.body)
-        for node in own_nodes(stmt):
+        for node in _mentions(stmt):
             match node:
                 case Local(name) if name not in inside:
                     yield f"scalar `{name}` is not defined here"
@@ -253,14 +254,16 @@ class _Block:
                 yield f"takes {span[0]}:{span[1]} of {extent} in a slot of `{buffer.name}`"
 
 
-def named(stmt: aref.Stmt) -> Iterator[tuple[str, int]]:
+@by_identity
+def named(stmt: aref.Stmt) -> tuple[tuple[str, int], ...]:
     """What the fields of a statement name by id: kind, id."""
+    found: list[tuple[str, int]] = []
     made: Any = type(stmt)
     for field, kind in _ids_of(made):
         value = getattr(stmt, field)
-        for number in value if isinstance(value, tuple) else (value,):
-            if isinstance(number, int):
-                yield kind, number
+        numbers = value if isinstance(value, tuple) else (value,)
+        found += ((kind, number) for number in numbers if isinstance(number, int))
+    return tuple(found)
 
 
 @cache
@@ -271,9 +274,14 @@ def _ids_of(made: type[aref.Stmt]) -> tuple[tuple[str, str], ...]:
     return tuple(one for one in every if one[1] in ("fragment", "cursor", "buffer", "map", "barrier"))
 
 
-def own_nodes(stmt: aref.Stmt) -> Iterator[object]:
+@by_identity
+def own_nodes(stmt: aref.Stmt) -> tuple[object, ...]:
     """Expressions, operands and slots of a statement, without those of statements inside of it."""
-    for part in FORMS[type(stmt)].fields:
-        yield from nodes(getattr(stmt, part.field))
-    if isinstance(stmt, aref.Pipeline):
-        yield from nodes(stmt.until)
+    parts = tuple(getattr(stmt, part.field) for part in FORMS[type(stmt)].fields)
+    return tuple(nodes((*parts, stmt.until) if isinstance(stmt, aref.Pipeline) else parts))
+
+
+@by_identity
+def _mentions(stmt: aref.Stmt) -> tuple[object, ...]:
+    """Those of them that name something."""
+    return tuple(node for node in own_nodes(stmt) if isinstance(node, Local | Element | Reg | SlotRef))

@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from contextlib import suppress
 from typing import Any
 
-from twill.codegen.verify.abstract.by_identity import by_identity
 from twill.codegen.verify.abstract.scalars import integer_operation, wrapped
+from twill.codegen.warp.by_identity import by_identity
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conversions import rounded
 from twill.tile.interpret.elements import OutsideOfTensor

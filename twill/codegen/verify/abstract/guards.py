@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from twill.codegen.verify.abstract.by_identity import by_identity
 from twill.codegen.verify.abstract.cross_tile_reuse import count_reuse
 from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar, evaluate, no_element
 from twill.codegen.verify.abstract.scheduling import Index
+from twill.codegen.warp.by_identity import by_identity
 from twill.codegen.warp.expression import Apply, Expr, Local, ProgramId
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import INSTANCES, NEIGHBOUR, PRESENT, CountReuse, If, Let, Pipeline, Stmt, WarpProgram

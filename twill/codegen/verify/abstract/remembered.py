@@ -9,8 +9,8 @@ import hashlib
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 
-from twill.codegen.verify.abstract.by_identity import by_identity
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
+from twill.codegen.warp.by_identity import by_identity
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 

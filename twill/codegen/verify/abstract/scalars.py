@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from twill.codegen.verify.abstract.by_identity import by_identity
+from twill.codegen.warp.by_identity import by_identity
 from twill.codegen.warp.expression import (
     Apply,
     CtaNumber,
