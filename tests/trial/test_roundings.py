@@ -11,8 +11,11 @@ from twill.codegen.verify.abstract.inputs import launch
 from twill.kernel.problem import Case
 from twill.kernel.specialization import resolve
 from twill.tile.access.resolve import resolve_accesses
+from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
+from twill.tile.program import TileProgram
 from twill.tile.translate.translate import tile_program
+from twill.trial import roundings
 from twill.trial.roundings import apart, moved_by_roundings
 
 ITERATION = """
@@ -46,3 +49,21 @@ def test_no_numbers_in_the_same_places_are_equal_and_elsewhere_infinitely_far() 
     assert apart(some, some) == 0
     assert apart(np.array([1.0, 2.0, np.inf, 4.0], np.float32), some) == float("inf")
     assert 0 < apart(np.array([1.0, np.nan, np.inf, 4.5], np.float32), some) < 0.2
+
+
+def test_what_one_draw_of_roundings_happens_to_leave_another_moves(
+    kernel_file: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sig, const = ["x=*fp32:16", "y=*fp32:16", "z=*fp32:16", "n=i32"], ["F=2.5", "B=256"]
+    program = resolve_accesses(tile_program(resolve(f"{kernel_file(ITERATION)}::k", sig=sig, const=const)))
+
+    def shaken(
+        program: TileProgram, grid: object, tensors: dict[str, Array], scalars: object, narrowed: object, draw: int
+    ) -> None:
+        tensors["y"][:], tensors["z"][:] = made.arrays["y"], made.arrays["z"]
+        tensors["z" if draw == 1 else "y"][:] += 1000.0 * (draw in (1, 3))
+
+    monkeypatch.setattr(roundings, "run", lambda program, grid, tensors, scalars: None)
+    monkeypatch.setattr(roundings, "run_shaken", shaken)
+    made = launch(program, Case({}, (1,), dict.fromkeys("xyz", (256,)), {"n": 1}))
+    assert all(far > 100 for far in moved_by_roundings(program, made).values())
