@@ -58,7 +58,13 @@ def test_what_one_draw_of_roundings_happens_to_leave_another_moves(
     program = resolve_accesses(tile_program(resolve(f"{kernel_file(ITERATION)}::k", sig=sig, const=const)))
 
     def shaken(
-        program: TileProgram, grid: object, tensors: dict[str, Array], scalars: object, narrowed: object, draw: int
+        program: TileProgram,
+        grid: object,
+        tensors: dict[str, Array],
+        scalars: object,
+        narrowed: object,
+        cut: object,
+        draw: int,
     ) -> None:
         tensors["y"][:], tensors["z"][:] = made.arrays["y"], made.arrays["z"]
         tensors["z" if draw == 1 else "y"][:] += 1000.0 * (draw in (1, 3))
@@ -67,3 +73,21 @@ def test_what_one_draw_of_roundings_happens_to_leave_another_moves(
     monkeypatch.setattr(roundings, "run_shaken", shaken)
     made = launch(program, Case({}, (1,), dict.fromkeys("xyz", (256,)), {"n": 1}))
     assert all(far > 100 for far in moved_by_roundings(program, made).values())
+
+
+SQUARES = """
+@triton.jit
+def k(x, y, B: tl.constexpr):
+    at = tl.arange(0, B)[:, None] * B + tl.arange(0, B)[None, :]
+    v = tl.load(x + at)
+    tl.store(y + at, tl.dot(v, v, input_precision="tf32"))
+"""
+
+
+def test_operands_of_tf32_are_cut_off_as_well(kernel_file: Callable[..., str]) -> None:
+    """Triton leaves f32 to the tensor core, which rounds nothing: each operand is up to 2^-10 smaller."""
+    const, sig = ["B=64"], ["x=*fp32:16", "y=*fp32:16"]
+    program = resolve_accesses(tile_program(resolve(f"{kernel_file(SQUARES)}::k", sig=sig, const=const)))
+    made = launch(program, Case({}, (1,), {"x": (4096,), "y": (4096,)}, {}))
+    made.arrays["x"][:] = 1 + 2.0**-11 + 2.0**-12  # cut off to 1
+    assert moved_by_roundings(program, made)["y"] > 1.4 * 2.0**-10

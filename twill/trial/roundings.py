@@ -15,6 +15,7 @@ from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import run
 from twill.tile.program import TileProgram
+from twill.tile.vocabulary import MMA
 
 DRAWS = 4  # shaken runs: one may happen to move a tensor by little that others move by much
 
@@ -22,15 +23,19 @@ DRAWS = 4  # shaken runs: one may happen to move a tensor by little that others 
 def moved_by_roundings(program: TileProgram, launch: CheckedLaunch) -> Mapping[str, float]:
     """For each tensor of floats that a launch stores to: ‖shaken − plain‖ / ‖plain‖ of the two runs that
     `twill.codegen.verify.abstract.rounding` describes, the most of `DRAWS`; infinity where one has a number and the
-    other has none. program: as it was written."""
+    other has none; in every second one the operands of tf32 are cut off, as tensor cores do that are given f32.
+    program: as it was written."""
     plain = {name: array.copy() for name, array in launch.arrays.items()}
     run(program, launch.grid, plain, launch.scalars)
     stored = {op.access.base for op in program.ops() if op.access is not None and op.kind != "tile_load"}
     floats = sorted(name for name in stored if plain[name].dtype.kind == "f")
+    cut = frozenset(op.line for op in program.ops() if op.kind in MMA and str(op.attribute("precision")) == "tf32")
     moved = dict.fromkeys(floats, 0.0)
     for draw in range(DRAWS):
         shaken = {name: array.copy() for name, array in launch.arrays.items()}
-        run_shaken(program, launch.grid, shaken, launch.scalars, narrowed_for_mmas(program), draw=draw)
+        as_cores = cut if draw % 2 else frozenset[int]()
+        narrowed = narrowed_for_mmas(program)
+        run_shaken(program, launch.grid, shaken, launch.scalars, narrowed, cut=as_cores, draw=draw)
         moved = {name: max(moved[name], apart(shaken[name], plain[name])) for name in floats}
     return moved
 
