@@ -61,7 +61,7 @@ def keep_memory() -> None:
     with suppress(OSError, AttributeError):  # another C library
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(M_MMAP_THRESHOLD, LARGEST_FROM_HEAP)
-        mallopt(M_TRIM_THRESHOLD, 1 << 30)
+        mallopt(M_TRIM_THRESHOLD, 8 * LARGEST_FROM_HEAP)
         mallopt(M_TOP_PAD, LARGEST_FROM_HEAP)
 
 
@@ -80,8 +80,7 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Modules and tests are looked through no more for what may go, and what tests make seldom."""
-    gc.set_threshold(500_000, 20, 20)
+    """Modules and tests are looked through no more for what may go."""
     gc.enable()
     gc.freeze()
 
