@@ -18,6 +18,8 @@ from twill.codegen import emission, emit
 from twill.codegen.compile import nvrtc
 from twill.codegen.compile.nvrtc import Build
 from twill.codegen.print.cuda.printer import print_cuda
+from twill.graph.dependence import DependenceGraph
+from twill.machine.description import Machine
 from twill.runtime.kernel import EmittedKernel
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
@@ -278,6 +280,36 @@ def test_a_machine_without_a_target_is_refused_before_anything_is_solved(
         said = capsys.readouterr()
         assert said.out == "" and "no code is emitted for machine later (sm_120a)" in said.err
     assert not (tmp_path / "out").exists()
+
+
+LOOP = """
+@triton.jit
+def k(x, y, n, B: tl.constexpr, LOOP: tl.constexpr):
+    at = tl.program_id(0) * B + tl.arange(0, B)
+    if LOOP:
+        for i in range(0, n, B):
+            tl.store(y + at + i, tl.load(x + at + i) * 2.0)
+    else:
+        tl.store(y + at, tl.load(x + at) * 2.0)
+"""
+
+
+@pytest.mark.parametrize(("loop", "budget", "had"), [(False, "120", 20.0), (False, "7", 7.0), (True, "120", 120.0)])
+def test_straight_line_code_waits_for_no_proof_that_nothing_comes_of(
+    loop: bool, budget: str, had: float, kernel_file: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[SolveOptions] = []
+
+    def run(graph: DependenceGraph, on: Machine, options: SolveOptions, processes: int) -> Schedule:
+        asked.append(options)
+        return pipeline.solve(graph, on, options.model_copy(update={"strategy": "none"}))
+
+    monkeypatch.setattr("twill.cli.solve.run", run)
+    words = ["--sig", "x=*fp32:16", "--sig", "y=*fp32:16", "--sig", "n=i32:16", "--const", "B=256"]
+    file = f"{kernel_file(LOOP)}::k"
+    said = ["emit", file, *words, "--const", f"LOOP={loop}", "--machine", "h100", "--budget", budget]
+    assert main([*said, "--ir", "--no-store"]) == 0
+    assert [options.budget for options in asked] == [pytest.approx(had, abs=1.0)]
 
 
 def test_passes_are_listed_and_one_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

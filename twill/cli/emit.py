@@ -344,9 +344,9 @@ def solved(
     from twill.cli import solve, store_lookup
     from twill.exc import BudgetExhausted
     from twill.schedule.document import Schedule
-    from twill.solve.shared_budget import SharedBudget
+    from twill.solve.shared_budget import SharedBudget, for_emission
 
-    options = solve.options_of(arguments).unfused()
+    options = for_emission(graph, solve.options_of(arguments))
     with store_lookup.opened(arguments) as store:
         try:
             schedule = store_lookup.answer(store, graph, machine, options, store_lookup.say)

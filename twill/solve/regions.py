@@ -34,3 +34,8 @@ def _trip(region: Region) -> float:
 
 def _work(region: Region) -> int:
     return sum(sum(c.elements for c in n.counts) + (n.mma.m * n.mma.n * n.mma.k if n.mma else 0) for n in region.nodes)
+
+
+def is_straight(graph: DependenceGraph) -> bool:
+    """Whether a kernel has neither a loop nor a matrix multiply."""
+    return not any(region.kind == "loop" or any(node.mma for node in region.nodes) for region in graph.regions)

@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from twill.graph.dependence import DependenceGraph
 from twill.schedule.options import SolveOptions
+from twill.solve.regions import is_straight
 
+STRAIGHT = 20.0  # seconds that a solve of straight-line code has at most, if it is emitted
 LEAST = 0.1  # of the budget, that a solve has however much was spent before
 
 
@@ -33,3 +36,12 @@ class SharedBudget:
             yield options.model_copy(update={"budget": min(left, self.seconds)})
         finally:
             self.spent += self.now() - begun
+
+
+def for_emission(graph: DependenceGraph, options: SolveOptions) -> SolveOptions:
+    """The options of a solve for code: program instances are not fused, and straight-line code has `STRAIGHT` seconds.
+    It is emitted in its own order; nothing but the number of its threads comes from the schedule."""
+    options = options.unfused()
+    if options.budget is None or not is_straight(graph):
+        return options
+    return options.model_copy(update={"budget": min(options.budget, STRAIGHT)})
