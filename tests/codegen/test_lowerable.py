@@ -89,7 +89,7 @@ def test_tiles_beyond_shared_memory_are_refused_before_anything_is_solved(kernel
         return refuse_unlowerable(extract(f"{path}::k", sig=signature, const=[f"K={depth}"]).wired, H100)
 
     assert refused(256) is not None
-    with pytest.raises(exc.UnsupportedInKernel, match="one slot for each tile in shared memory takes 2.*KiB") as error:
+    with pytest.raises(exc.Infeasible, match="one slot for each tile in shared memory takes 2.*KiB") as error:
         refused(512)
     assert error.value.line and error.value.hint == "smaller tiles"
 

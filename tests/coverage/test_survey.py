@@ -318,7 +318,7 @@ def test_what_no_schedule_can_be_emitted_of_is_refused_at_extraction(
     """Whether it is to be emitted or not: it is known before a solve."""
     (tmp_path / "wide.py").write_text(WIDE_PRODUCT)
     (one,) = run(capsys, str(tmp_path), *emit)
-    assert (one.stage, one.code) == ("extraction", 2) and "one slot for each tile" in one.message
+    assert (one.stage, one.code) == ("extraction", 3) and "one slot for each tile" in one.message
 
 
 def test_reasons_have_no_names_and_numbers_and_the_most_frequent_is_first() -> None:

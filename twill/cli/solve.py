@@ -164,12 +164,12 @@ def say_unlowerable(program: TileProgram, machine: Machine) -> None:
     """The same, of what code cannot be made of for this machine; of a machine that none is made for, nothing."""
     from twill.cli.complaint import complain
     from twill.codegen.lowerable import refuse_unlowerable
-    from twill.exc import NoTarget, UnsupportedInKernel
+    from twill.exc import Infeasible, NoTarget, UnsupportedInKernel
     from twill.graph.build import wire
 
     try:
         refuse_unlowerable(wire(program), machine)
-    except NoTarget:
+    except (NoTarget, Infeasible):  # the solve says why there is no schedule
         return
     except UnsupportedInKernel as error:
         complain(f"note: it can be solved but not emitted: {error.describe()}")

@@ -83,10 +83,10 @@ def emit_solved(
 
 
 def refuse_early(kernel: Extracted, machine: Machine) -> None:
-    """Raises what `emit_solved` raises before it solves anything: UnsupportedInKernel, NoTarget."""
+    """Raises what `emit_solved` raises before it solves anything: UnsupportedInKernel, Infeasible, NoTarget."""
     try:
         refuse_unlowerable(kernel.on(machine).wired, machine)
-    except exc.UnsupportedInKernel:
+    except (exc.UnsupportedInKernel, exc.Infeasible):
         written = kernel.as_written()
         if written is None:
             raise

@@ -24,7 +24,8 @@ ANY, ONE = None, 1  # row blocks: as many as program order takes fewest cycles w
 
 
 def refuse_unlowerable(wired: Wired, machine: Machine) -> Schedule | None:
-    """Raises UnsupportedInKernel, with the line, for what no schedule can make a warp program of; NoTarget.
+    """Raises UnsupportedInKernel, with the line, for what no schedule can make a warp program of, Infeasible for tiles
+    that no memory holds; NoTarget.
 
     The schedule in the order of the program otherwise, for when nothing better can be built; None if memories or
     registers are too small for each that was tried, which may not be so of the one that is solved."""

@@ -15,7 +15,7 @@ SPACES = ("shared", "tmem")
 
 
 def refuse_too_large(graph: DependenceGraph, machine: Machine) -> None:
-    """Raises UnsupportedInKernel where one slot of each tile of a loop is more than a memory has, in however many row
+    """Raises Infeasible where one slot of each tile of a loop is more than a memory has, in however many row
     blocks. Values of a kernel without matrix multiplies may be in the registers of more threads: nothing is said."""
     main = main_region(graph)
     if most_width(main) > 1:
@@ -30,4 +30,5 @@ def refuse_too_large(graph: DependenceGraph, machine: Machine) -> None:
         whys.append(full)
     if whys:
         why, line = whys[0]
-        raise exc.UnsupportedInKernel(why, file=graph.file, line=line, hint="smaller tiles")
+        what = f"{graph.kernel} has no schedule on {machine.name}: {why}"
+        raise exc.Infeasible(what, file=graph.file, line=line, hint="smaller tiles")
