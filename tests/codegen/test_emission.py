@@ -19,7 +19,7 @@ from twill.codegen.compile.facts import KernelFacts, Remark
 from twill.codegen.emission import emit_scheduled, emit_solved, extract, with_slow_builds
 from twill.codegen.lower.candidates import Attempt, LoweringCandidate
 from twill.codegen.print.cuda import compiled
-from twill.codegen.room import PatientSolver, missing, roomier, slack, solve_with_room
+from twill.codegen.room import PatientSolver, Solver, missing, roomier, slack, solve_with_room
 from twill.graph.dependence import DependenceGraph
 from twill.graph.extract import extract as graph_of
 from twill.machine.description import Machine
@@ -276,18 +276,23 @@ def test_fail_an_emission_whose_compiler_works_on_when_it_is_late(monkeypatch: p
     assert emitted() is EMITTED
 
 
-@pytest.mark.parametrize("cause", ["spill", "serialized", "wait"])
-def test_iterations_do_not_overlap_where_no_schedule_has_more_room(play: Callable[..., Builds], cause: str) -> None:
-    """Tiles of one iteration take fewer registers than those of several."""
-    builds = play(refusal(cause))
-    answers: list[Schedule] = [schedule(GEMM)]
+def answers_once() -> Solver:
+    """A solver that has a schedule, and none with more room."""
+    answers = [schedule(GEMM)]
 
     def solver(graph: DependenceGraph, on: Machine) -> Schedule:
         if not answers:
             raise exc.Infeasible("no")
         return answers.pop()
 
-    assert emit_solved(kernel(GEMM), machine(), solver) is EMITTED
+    return solver
+
+
+@pytest.mark.parametrize("cause", ["spill", "serialized", "wait"])
+def test_iterations_do_not_overlap_where_no_schedule_has_more_room(play: Callable[..., Builds], cause: str) -> None:
+    """Tiles of one iteration take fewer registers than those of several."""
+    builds = play(refusal(cause))
+    assert emit_solved(kernel(GEMM), machine(), answers_once()) is EMITTED
     assert [one.strategy for one in builds.schedules] == ["joint", "none"]
 
 
@@ -300,14 +305,7 @@ def test_what_no_schedule_of_the_solver_can_be_is_built_in_the_order_of_the_prog
 ) -> None:
     """Rings of one slot, and tiles of one iteration, take less than what a solver overlaps."""
     builds = play(refused)
-    answers: list[Schedule] = [schedule(GEMM)]
-
-    def solver(graph: DependenceGraph, on: Machine) -> Schedule:
-        if not answers:
-            raise exc.Infeasible("no")
-        return answers.pop()
-
-    assert emit_solved(kernel(GEMM), machine(), solver) is EMITTED
+    assert emit_solved(kernel(GEMM), machine(), answers_once()) is EMITTED
     assert [one.strategy for one in builds.schedules] == ["joint", "none"]
 
 

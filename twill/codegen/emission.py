@@ -35,7 +35,7 @@ from twill.machine.description import Machine
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule, Strategy
 from twill.schedule.options import SolveOptions
-from twill.solve.pipeline import solve as solve_alone
+from twill.solve.pipeline import in_program_order
 
 ATTEMPTS = 4  # schedules of one kernel, the first included
 ALONE: Strategy = "none"  # of a schedule whose iterations do not overlap: no MMA is in flight beside other work
@@ -82,7 +82,7 @@ def emit_solved(
             raise
 
 
-def refuse_early(kernel: Extracted, machine: Machine) -> None:
+def refuse_before_solving(kernel: Extracted, machine: Machine) -> None:
     """Raises what `emit_solved` raises before it solves anything: UnsupportedInKernel, Infeasible, NoTarget."""
     try:
         refuse_unlowerable(kernel.on(machine).wired, machine)
@@ -152,10 +152,8 @@ def _emit_solved(
         ):
             return None
         notify(f"{rejected.message}: scheduling again with iterations that do not overlap")
-        try:
-            return Roomier(0, solve_alone(kernel.graph, machine, SolveOptions(strategy=ALONE)))
-        except (exc.Infeasible, exc.BudgetExhausted, exc.StrategyGaveUp):
-            return None
+        alone = in_program_order(kernel.graph, machine, SolveOptions(fuse=False))
+        return None if alone is None else Roomier(0, alone)
 
     schedule = solve(kernel.graph, machine)
     over, late = (solve.over, solve.late) if isinstance(solve, PatientSolver) else (never, never)

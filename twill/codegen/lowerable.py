@@ -17,10 +17,10 @@ from twill.graph.build import Wired
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
-from twill.solve.pipeline import solve
+from twill.solve.pipeline import in_program_order
 from twill.solve.too_large import refuse_too_large
 
-ANY, ONE = None, 1  # row blocks: as many as program order takes fewest cycles with; one
+ASKED = SolveOptions(fuse=False, whole_exponentials=True)
 
 
 def refuse_unlowerable(wired: Wired, machine: Machine) -> Schedule | None:
@@ -30,14 +30,16 @@ def refuse_unlowerable(wired: Wired, machine: Machine) -> Schedule | None:
     The schedule in the order of the program otherwise, for when nothing better can be built; None if memories or
     registers are too small for each that was tried, which may not be so of the one that is solved."""
     target_of(machine).refuse(wired.graph)
-    schedule = _in_program_order(wired, machine, ANY)
+    schedule = in_program_order(wired.graph, machine, ASKED)
     if schedule is None:
         refuse_too_large(wired.graph, machine)
         return None
     refused = _refusal(wired, machine, schedule)
     if refused is None:
         return schedule
-    schedule = _in_program_order(wired, machine, ONE)  # row blocks may be what is too small
+    schedule = in_program_order(
+        wired.graph, machine, ASKED.model_copy(update={"blocks": 1})
+    )  # row blocks may be what is too small
     again = refused if schedule is None else _refusal(wired, machine, schedule)
     if again is not None:
         raise again
@@ -55,12 +57,3 @@ def _refusal(wired: Wired, machine: Machine, schedule: Schedule) -> exc.TwillErr
     except exc.UnsupportedInKernel as refused:
         return refused
     return None
-
-
-def _in_program_order(wired: Wired, machine: Machine, blocks: int | None) -> Schedule | None:
-    """One iteration at a time; None if that takes more than the machine has."""
-    try:
-        asked = SolveOptions(strategy="none", blocks=blocks, fuse=False, whole_exponentials=True)
-        return solve(wired.graph, machine, asked)
-    except exc.TwillError:
-        return None

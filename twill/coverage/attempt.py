@@ -89,7 +89,7 @@ def attempt(
 
 def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Stage:
     """How far the kernel comes. Raises what refuses it."""
-    from twill.codegen.emission import emit_solved, extract, refuse_early, with_slow_builds
+    from twill.codegen.emission import emit_solved, extract, refuse_before_solving, with_slow_builds
     from twill.codegen.room import PatientSolver
     from twill.coverage.keep import keep
     from twill.kernel.specialization import problem_of
@@ -101,7 +101,7 @@ def _through(found: FoundKernel, asked: Asked, progress: AttemptProgress) -> Sta
         kernel, machine = extract(found.target, found.spec or None, found.sig, found.const), load_machine(asked.machine)
         if not asked.emit:
             with contextlib.suppress(NoTarget):
-                refuse_early(kernel, machine)
+                refuse_before_solving(kernel, machine)
             return "extracted"
     budget = SharedBudget(asked.emit)
 

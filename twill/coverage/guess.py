@@ -34,9 +34,8 @@ SMALL = re.compile(r"^(bc|b[ij]|nc|w|width|kernel_w\w*)$", re.IGNORECASE)
 CHUNK = re.compile(r"^(b[tkvdmnsl]|c|chunk\w*|bt_size)$", re.IGNORECASE)
 HEAD = re.compile(r"^[kvd]$|head_?dim|d_head|^d(k|v|qk)$|dmodel", re.IGNORECASE)
 FIRST = re.compile(r"(^|_)offset$", re.IGNORECASE)  # of a launch in parts: the first part
-PLACE = re.compile(
-    r"(^|_)(dst|src|first|last|cur|prev|next)_(block|tile|chunk)$", re.IGNORECASE
-)  # which, not how large
+# Which block it is, and not how large blocks are.
+PLACE = re.compile(r"(^|_)(dst|src|first|last|cur|prev|next)_(block|tile|chunk)$", re.IGNORECASE)
 LEAST = 16  # below it, no size is halved
 UNROLLED = 8  # iterations of a loop that is written out
 

@@ -231,7 +231,8 @@ class CandidateSearch:
     def _give_up(self) -> NoReturn:
         """Raise what is known when no search found a schedule."""
         job, searches = self.job, self.searches
-        if self.width < most_width(self.region) and not job.pins:
+        late = any(s.timed_out if isinstance(s, Baseline) else s.state == "out of budget" for s in searches)
+        if self.width < most_width(self.region) and not job.pins and not late:
             raise TooNarrow
         if job.options.strategy != "joint" and not any(isinstance(s, Baseline) and s.timed_out for s in searches):
             raise StrategyGaveUp(job.options.strategy, job.graph.kernel, file=job.graph.file)

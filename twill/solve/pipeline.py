@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from twill.exc import BudgetExhausted, Infeasible, StrategyGaveUp, StrategyOption
+from twill.exc import BudgetExhausted, Infeasible, StrategyGaveUp, StrategyOption, TwillError
 from twill.graph.dependence import DependenceGraph, Region
 from twill.graph.links import carried_links
 from twill.machine.description import Machine
@@ -52,7 +52,7 @@ def solve(
     except BudgetExhausted as ended:
         if ended.schedule is not None or not _may_be_any(job.options):
             raise
-        raise _with_schedule(ended, _in_program_order(graph, machine, job.options)) from ended
+        raise _with_schedule(ended, in_program_order(graph, machine, job.options)) from ended
 
 
 def _may_be_any(o: SolveOptions) -> bool:
@@ -60,11 +60,15 @@ def _may_be_any(o: SolveOptions) -> bool:
     return o.strategy == "joint" and o.ii is None and not o.pins and not o.columns
 
 
-def _in_program_order(graph: DependenceGraph, machine: Machine, o: SolveOptions) -> Schedule | None:
-    """One iteration at a time, which takes no solver; None if memories or registers are too small for that."""
+def in_program_order(graph: DependenceGraph, machine: Machine, o: SolveOptions) -> Schedule | None:
+    """One iteration at a time, which takes no solver; None if memories or registers are too small for that. o: of which
+    row blocks, fused instances, clusters and exponentials are kept."""
+    asked = SolveOptions(
+        strategy="none", blocks=o.blocks, fuse=o.fuse, cluster=o.cluster, whole_exponentials=o.whole_exponentials
+    )
     try:
-        return solve(graph, machine, SolveOptions(strategy="none", blocks=o.blocks, fuse=o.fuse, cluster=o.cluster))
-    except (BudgetExhausted, Infeasible, StrategyGaveUp):
+        return solve(graph, machine, asked)
+    except TwillError:
         return None
 
 

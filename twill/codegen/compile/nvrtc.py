@@ -18,7 +18,8 @@ from twill.codegen.print.cuda.source import standalone
 from twill.codegen.print.kernel_lines import KernelLines
 
 FEW_REGISTERS = re.compile(
-    r"Insufficient registers \((\d+)\)|Register allocation failed with register count of '(\d+)'"
+    r"Insufficient registers \((\d+)\)(?:.* in function (\w+))?"
+    r"|Register allocation failed with register count of '(\d+)'"
 )
 FILE = b"twill"  # what messages and line information call the whole text
 UNKNOWN = "invalid value for --gpu-architecture"  # what NVRTC says of an architecture that it does not know
@@ -143,6 +144,7 @@ def compile_error(said: str) -> exc.TwillError:
     text = said.strip()
     few = FEW_REGISTERS.search(text)
     if few is not None:
-        what = f"an instruction needs more registers than the {few[1] or few[2]} of its threads"
+        where = f" of function '{few[2]}'" if few[2] else ""
+        what = f"an instruction{where} needs more registers than the {few[1] or few[3]} of its threads"
         return exc.BuildRejected("spill", what, None, hint="smaller tiles")
     return exc.CudaRejected(f"the CUDA compiler refuses the emitted text:\n{text}")
