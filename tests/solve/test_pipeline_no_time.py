@@ -11,6 +11,7 @@ from twill.codegen.emission import extract
 from twill.exc import BudgetExhausted
 from twill.schedule.checker.check import check
 from twill.schedule.document import Schedule
+from twill.smt.problem import Problem
 from twill.solve.pipeline import SolveOptions, solve
 
 
@@ -59,11 +60,21 @@ def k(x, y, N: tl.constexpr):
 
 
 @pytest.mark.usefixtures("nothing_found")
-def test_what_has_no_room_in_the_registers_of_one_warp_group_has_more_threads(kernel_file: Callable[..., str]) -> None:
-    """However little time there is: nobody waits for a proof that fewer threads are too few."""
+def test_what_has_no_room_in_the_registers_of_one_warp_group_has_more_threads(
+    kernel_file: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However little time there is: nobody waits for a proof that fewer threads are too few, and none is looked for
+    with more threads when the time is over."""
+    widths = set[int]()
+
+    def nothing(problem: Problem, lower: int, over: Callable[[], bool]) -> None:
+        widths.add(problem.graph.cooperation.width)
+
+    monkeypatch.setattr("twill.smt.search.patient_start", nothing)
     graph = extract(f"{kernel_file(WIDE)}::k", sig=["x=*fp32:16", "y=*fp32:16"], const=["N=512"]).graph
     with pytest.raises(BudgetExhausted) as error:
         solve(graph, H100, SolveOptions(budget=0.01))
     found = error.value.schedule
     assert isinstance(found, Schedule) and found.cooperation.width > 1 and check(found, H100) == ()
+    assert widths == {1}
     assert solve(graph, H100, SolveOptions(strategy="none")).cooperation.width > 1

@@ -37,9 +37,8 @@ def refuse_unlowerable(wired: Wired, machine: Machine) -> Schedule | None:
     refused = _refusal(wired, machine, schedule)
     if refused is None:
         return schedule
-    schedule = in_program_order(
-        wired.graph, machine, ASKED.model_copy(update={"blocks": 1})
-    )  # row blocks may be what is too small
+    one_block = ASKED.model_copy(update={"blocks": 1})  # row blocks may be what is too small
+    schedule = in_program_order(wired.graph, machine, one_block)
     again = refused if schedule is None else _refusal(wired, machine, schedule)
     if again is not None:
         raise again

@@ -180,13 +180,14 @@ def test_the_disassembler_runs_only_when_asked_or_for_the_line_of_a_spill(monkey
     ("log", "where"),
     [
         (
-            "ptxas fatal   : (C7602) Insufficient registers (96) to compile instruction at line 5651 in function twill_k. "
+            "ptxas fatal   : (C7602) Insufficient registers (96) to compile instruction at line 5651 in function "
+            "twill_k. "
             "Try to compile with register target of 158 or higher.",
             " of function 'twill_k'",
         ),
         (
-            "ptxas fatal   : (C7600) Register allocation failed with register count of '96'. Compile the program with a "
-            "higher register target",
+            "ptxas fatal   : (C7600) Register allocation failed with register count of '96'. Compile the program with "
+            "a higher register target",
             "",
         ),
     ],
