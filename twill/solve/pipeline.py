@@ -67,7 +67,9 @@ def in_program_order(graph: DependenceGraph, machine: Machine, o: SolveOptions) 
         strategy="none", blocks=o.blocks, fuse=o.fuse, cluster=o.cluster, whole_exponentials=o.whole_exponentials
     )
     try:
-        return solve(graph, machine, asked)
+        job = SolveJob(graph, machine, asked, None)
+        best, candidates = _winner(job)
+        return _schedule(job, best, candidates)
     except TwillError:
         return None
 
