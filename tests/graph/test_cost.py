@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import pytest
 
 from tests.kernels import B200, H100, costed_example, example
+from twill.codegen.emission import extract
 from twill.exc import UnpricedOperation
+from twill.graph.accumulator import accumulators, one_sums
 from twill.graph.cooperation import cooperations
 from twill.graph.cost import cost
 from twill.graph.costed import CostedGraph, CostedValue, Instruction
@@ -176,6 +179,40 @@ def test_gemm_accumulates_in_one_storage_of_the_whole_tile() -> None:
     graph = costed_example("gemm")
     assert [(s.space, s.registers) for s in graph.storages] == [("register", 128 * 128 // 128)]
     assert [v.storage for v in graph.values if v.space == "register"] == [0]
+
+
+IN_PARTS = """
+@triton.jit
+def k(q, k_ptr, v_ptr, o_ptr, N, B: tl.constexpr, D: tl.constexpr):
+    o, c = tl.arange(0, B), tl.arange(0, D)
+    rows = o[:, None] * D + c[None, :]
+    b_q, acc = tl.load(q + rows), tl.zeros((B, D), tl.float32)
+    for i in range(0, N, B):
+        b_k, b_v = tl.load(k_ptr + i * D + rows), tl.load(v_ptr + i * D + rows)
+        p = tl.exp(tl.dot(b_q, tl.trans(b_k), input_precision="ieee"))
+        acc += tl.dot(p, b_v, input_precision="ieee")
+    tl.store(o_ptr + rows, acc)
+"""
+
+
+def test_a_sum_of_one_iteration_has_its_registers_until_its_last_reader_is_done(
+    kernel_file: Callable[..., str],
+) -> None:
+    """The first of the products that one `tl.dot` of f32 became has the registers of their sum, and is read by whoever
+    reads any of them; what the loop carries is a storage, all the time."""
+    sig = [f"{name}=*fp32:16" for name in ("q", "k_ptr", "v_ptr", "o_ptr")]
+    read = extract(f"{kernel_file(IN_PARTS)}::k", sig=[*sig, "N=i32:16"], const=["B=64", "D=64"]).graph
+    region = main_region(read)
+    graph = cost(read, region, H100, next(iter(cooperations(read, region, H100))))
+    sums = one_sums(region)
+    assert sums and len(graph.storages) < len(accumulators(region))
+    for nodes in sums:
+        producers = {i.id for i in graph.instructions if i.source in nodes and i.block <= 0}
+        chain = [v for v in graph.values if v.producer in producers and v.space == "register"]
+        first, *later = chain
+        assert first.registers and later and not any(v.registers for v in later)
+        assert {r.reader for v in later for r in v.reads} <= {r.reader for r in first.reads}
+        assert first.storage is None and first.spill == 0 and all(v.spill for v in later)
 
 
 def test_a_vector_takes_the_registers_of_the_rows_that_a_thread_sees() -> None:

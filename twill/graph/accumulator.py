@@ -43,6 +43,11 @@ def is_one_sum(region: Region, nodes: Sequence[int]) -> bool:
     return len(lines) == 1 and straight and not any(e.distance for n in nodes for e in readers[n])
 
 
+def one_sums(region: Region) -> list[list[int]]:
+    """The accumulators that are sums of one iteration, whose memory is another's behind their last reader."""
+    return [nodes for nodes in accumulators(region) if is_one_sum(region, nodes)]
+
+
 def overwriting(region: Region) -> tuple[Edge, ...]:
     """The anti edges of such sums: whoever reads one is done before the next iteration begins it anew."""
     carried = {e.src for e in region.edges if e.kind == "value" and e.distance}

@@ -7,10 +7,10 @@ places are folded into the instruction that makes or uses the value when it is t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from twill.graph.accumulator import accumulators
+from twill.graph.accumulator import accumulators, is_one_sum
 from twill.graph.by_columns import by_columns, narrowed
 from twill.graph.combined_results import combined_results, tag_of
 from twill.graph.costed import (
@@ -24,6 +24,7 @@ from twill.graph.costed import (
     Storage,
 )
 from twill.graph.dependence import DependenceGraph, Edge, Input, Node, Region, Space, Tile
+from twill.graph.overlaid_operands import host_of
 from twill.graph.pairs import halved
 from twill.graph.price import Price, price_move, price_node
 from twill.graph.tile_size import tensor_bytes, tile_bytes, tile_registers
@@ -330,11 +331,16 @@ class _Builder:
     # -- storages and invariants --------------------------------------------------------------
 
     def share_storage(self) -> None:
-        """Put the values of every in-place accumulator into one storage per row block."""
+        """Put the values of every in-place accumulator into one storage per row block; a sum of one iteration, whose
+        registers others may have behind its last reader, is one value's."""
         for nodes in self.accumulators:
+            in_one = self.accumulator == "register" and is_one_sum(self.region, nodes)
             for block in self.blocks_of(self.nodes[nodes[0]]):
                 ids = [self.made[n, block].value for n in nodes]
                 held = [v for v in ids if v is not None]
+                if in_one:
+                    self.lend(held)
+                    continue
                 largest = max((self.values[v] for v in held), key=lambda v: (v.bytes, v.registers))
                 storage = len(self.storages)
                 self.storages.append(
@@ -343,36 +349,30 @@ class _Builder:
                 )  # fmt: skip
                 for v in held:
                     self.values[v] = self.values[v].model_copy(update={"storage": storage})
-        self.overlay()
+        if self.cooperation.operand_a == "tmem":
+            self.overlay()
 
     def overlay(self) -> None:
         """A computed operand A in tensor memory lies over the accumulator it was computed from."""
-        if self.cooperation.operand_a != "tmem":
-            return
         for value in list(self.values):
             maker = self.instructions[value.producer]
             if value.space != "tmem" or value.storage is not None or "mma" in maker.single_issuer:
                 continue
-            host = self.host_of(value)
-            if host is None:
-                continue
-            for r in self.reads.get(value.id, ()):
-                self.read(host.id, r.reader, r.distance)
-            self.values[value.id] = value.model_copy(update={"bytes": 0, "name": f"{value.name} over {host.name}"})
+            host = host_of(value, self.values, self.edges, self.reads)
+            if host is not None:
+                for r in self.reads.get(value.id, ()):
+                    self.read(host.id, r.reader, r.distance)
+                self.values[value.id] = value.model_copy(update={"bytes": 0, "name": f"{value.name} over {host.name}"})
 
-    def host_of(self, value: CostedValue) -> CostedValue | None:
-        """The tensor memory value of the same row block that dies while `value` is computed from it."""
-        ancestors, frontier = set(), {value.producer}
-        while frontier:
-            ancestors |= frontier
-            values = [e for e in self.edges if e.distance == 0 and e.kind == "value"]
-            frontier = {e.src for e in values if e.dst in frontier} - ancestors
-        for host in self.values:
-            fits = host.space == "tmem" and host.storage is None and host.bytes >= value.bytes > 0
-            readers = {r.reader for r in self.reads.get(host.id, ()) if r.distance == 0}
-            if fits and host.block == value.block and host.id != value.id and readers and readers <= ancestors:
-                return host
-        return None
+    def lend(self, held: Sequence[int]) -> None:
+        """The sum's first value has the registers of all of them, from its birth to the last read of any."""
+        first, *later = held
+        largest = max(self.values[v].registers for v in held)
+        for v in later:
+            for r in self.reads.get(v, ()):
+                self.read(first, r.reader, r.distance)
+            self.values[v] = self.values[v].model_copy(update={"registers": 0})
+        self.values[first] = self.values[first].model_copy(update={"registers": largest, "spill": 0})
 
     def invariant(self, entry: Input) -> None:
         """A tile from before the loop: in shared memory for the tensor core, else in registers."""

@@ -90,6 +90,11 @@ class CostedValue(Document):
     storage: int | None = None
 
 
+def is_lent(value: CostedValue) -> bool:
+    """Whether a value in registers is a sum's whose first value has the registers, as long as any of them is read."""
+    return value.space == "register" and not value.registers and value.storage is None
+
+
 class Storage(Document):
     """An accumulator updated in place across iterations: resident all the time, counted once.
 

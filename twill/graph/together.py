@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from twill.graph.costed import CostedEdge, CostedGraph, CostedValue, Instruction, Invariant, Read, Use
+from twill.graph.costed import CostedEdge, CostedGraph, CostedValue, Instruction, Invariant, Read, Use, is_lent
 from twill.graph.mma_hazards import is_mma
 
 NEVER = 1 << 40  # cycles of a spill that no schedule has time for
@@ -59,7 +59,7 @@ def _cut(products: Sequence[int], pieces: int) -> Iterable[Sequence[int]]:
 def _sums(graph: CostedGraph) -> list[list[int]]:
     """Products of one iteration of which each adds to the one before and nothing else reads that, in order; two at
     least."""
-    into = {v.producer: v.reads[0].reader for v in graph.values if _is_handed_on(graph, v)}
+    into = {v.producer: after for v in graph.values if (after := _handed_on_to(graph, v)) is not None}
     firsts = into.keys() - set(into.values())
     found = []
     for first in sorted(firsts):
@@ -70,13 +70,17 @@ def _sums(graph: CostedGraph) -> list[list[int]]:
     return found
 
 
-def _is_handed_on(graph: CostedGraph, value: CostedValue) -> bool:
-    """Whether a product's result is read by another product of the iteration alone, as the storage that it adds to."""
-    if value.storage is None or len(value.reads) != 1 or value.reads[0].distance:
-        return False
-    reader = value.reads[0].reader
-    stored = next((v.storage for v in graph.values if v.producer == reader), None)
-    return is_mma(graph.instructions[value.producer]) and is_mma(graph.instructions[reader]) and stored == value.storage
+def _handed_on_to(graph: CostedGraph, value: CostedValue) -> int | None:
+    """The product of the iteration that adds to a product's result, which nothing else reads: one whose own result is
+    in the same storage, or in the registers of the sum's first value."""
+    if value.space != "register" or not is_mma(graph.instructions[value.producer]):
+        return None
+    made = {v.producer: v for v in graph.values if v.space == "register" and is_mma(graph.instructions[v.producer])}
+    readers = sorted(r.reader for r in value.reads if not r.distance and r.reader in made)
+    if value.storage is not None:
+        alone = len(value.reads) == 1 and readers and made[readers[0]].storage == value.storage
+        return readers[0] if alone else None
+    return next((v for v in readers if v > value.producer and is_lent(made[v])), None)
 
 
 def _conversions(graph: CostedGraph, products: set[int]) -> list[list[int]]:

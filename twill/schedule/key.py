@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field
 
 from twill.document import Document
+from twill.graph.accumulator import one_sums
 from twill.graph.canonical import canonical_shape
 from twill.graph.dependence import DependenceGraph
 from twill.schedule.document import Strategy
@@ -74,5 +75,6 @@ def schedule_key(graph: DependenceGraph, machine_digest: str, asked: KeyOptions 
         *(("pairs",) if a.cluster > 1 else ()),
     )
     options = repr((a.strategy, a.units, a.seed, a.pins, a.blocks, a.ii, *unusual))
-    parts = (canonical_shape(graph), machine_digest, options, EMITTER_VERSION)
+    version = EMITTER_VERSION if not any(map(one_sums, graph.regions)) else f"{EMITTER_VERSION} sums by life"
+    parts = (canonical_shape(graph), machine_digest, options, version)
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
