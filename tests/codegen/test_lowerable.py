@@ -94,6 +94,62 @@ def test_tiles_beyond_shared_memory_are_refused_before_anything_is_solved(kernel
     assert error.value.line and error.value.hint == "smaller tiles"
 
 
+READ_TOGETHER = """
+@triton.jit
+def k(q, k_ptr, v_ptr, o_ptr, N, B: tl.constexpr, D: tl.constexpr):
+    r, c = tl.arange(0, 64), tl.arange(0, D)
+    b_q, acc = tl.load(q + (tl.program_id(0) * 64 + r)[:, None] * D + c[None, :]), tl.zeros((64,), tl.float32)
+    for i in range(0, N, B):
+        at = (i + tl.arange(0, B))[:, None] * D + c[None, :]
+        s = tl.exp(tl.dot(b_q, tl.trans(tl.load(k_ptr + at))))
+        t = tl.exp(tl.dot(b_q, tl.trans(tl.load(v_ptr + at))))
+        acc += tl.sum(s * t, 1)
+    tl.store(o_ptr + tl.program_id(0) * 64 + r, acc)
+"""
+
+CARRIED = """
+@triton.jit
+def k(q, k_ptr, v_ptr, o_ptr, N, B: tl.constexpr, D: tl.constexpr):
+    r, c, n = tl.arange(0, 64), tl.arange(0, D), tl.arange(0, B)
+    b_q, acc = tl.load(q + (tl.program_id(0) * 64 + r)[:, None] * D + c[None, :]), tl.zeros((64, 64), tl.float32)
+    w, x, y, z = (tl.zeros((64, B), tl.float32),) * 4
+    for i in range(0, N, 64):
+        acc += tl.dot(b_q, tl.trans(tl.load(k_ptr + (i + r)[:, None] * D + c[None, :])))
+        v = tl.load(v_ptr + i * B + n).to(tl.float32)[None, :]
+        w, x, y, z = w * 0.5 + v, x * 0.25 + v, y * 0.125 + v, z * 2.0 + v
+    found = tl.sum(acc, 1) + tl.sum(w, 1) * tl.sum(x, 1) + tl.sum(y, 1) * tl.sum(z, 1)
+    tl.store(o_ptr + tl.program_id(0) * 64 + r, found)
+"""
+
+
+def before_a_solve(path: str, columns: int) -> Schedule:
+    signature = [*(f"{name}=*bf16:16" for name in ("q", "k_ptr", "v_ptr")), "o_ptr=*fp32:16", "N=i32:16"]
+    return refuse_unlowerable(extract(f"{path}::k", sig=signature, const=[f"B={columns}", "D=64"]).wired, H100)
+
+
+def test_tiles_that_one_statement_reads_are_refused_where_no_warp_group_has_the_registers(
+    kernel_file: Callable[..., str],
+) -> None:
+    """Two results of 64 x 256 in f32 are 256 registers of a thread, and their rows cannot be cut."""
+    path = kernel_file(READ_TOGETHER)
+    assert before_a_solve(path, 64).strategy == "none"
+    with pytest.raises(
+        exc.Infeasible, match="s, t, acc: 258 registers a thread are read together, and a warp group has 216"
+    ):
+        before_a_solve(path, 256)
+
+
+def test_a_loop_without_room_in_any_warp_groups_is_refused_with_what_it_lacks(kernel_file: Callable[..., str]) -> None:
+    """No statement reads more than a warp group has, but four tiles of 128 registers are always alive."""
+    path = kernel_file(CARRIED)
+    assert before_a_solve(path, 64).strategy == "none"
+    with pytest.raises(
+        exc.UnsupportedInKernel, match=r"this loop lack \d+ registers a thread on h100 even one"
+    ) as error:
+        before_a_solve(path, 256)
+    assert error.value.line == 8 and "smaller tiles" in str(error.value.hint)
+
+
 def test_a_tile_that_the_target_has_is_not_refused() -> None:
     refuse_unlowerable(wire(doubled_before_a_product(16)), H100)
 

@@ -164,7 +164,7 @@ def _emit_solved(
     except (exc.CandidateRefused, exc.UnsupportedInKernel) as refused:
         slow = least_slow(refused) if isinstance(refused, exc.CandidateRefused) else None
         built = slow is not None and slow.refused.facts is not None
-        if built or in_order is None or schedule.strategy == ALONE or over():
+        if built or schedule.strategy == ALONE or over():
             raise
         notify(f"{refused.message}: scheduling in the order of the program")
         try:

@@ -18,28 +18,30 @@ from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import in_program_order
-from twill.solve.too_large import refuse_too_large
+from twill.solve.too_large import refuse_too_large, without_room
 
 ASKED = SolveOptions(fuse=False, whole_exponentials=True)
 
 
-def refuse_unlowerable(wired: Wired, machine: Machine) -> Schedule | None:
-    """Raises UnsupportedInKernel, with the line, for what no schedule can make a warp program of, Infeasible for tiles
-    that no memory holds; NoTarget.
+def refuse_unlowerable(wired: Wired, machine: Machine) -> Schedule:
+    """Raises UnsupportedInKernel, with the line, for what no schedule can make a warp program of, and for tiles that
+    have no room even one iteration at a time, in any warp groups that are tried; Infeasible for tiles that no memory
+    holds; NoTarget.
 
-    The schedule in the order of the program otherwise, for when nothing better can be built; None if memories or
-    registers are too small for each that was tried, which may not be so of the one that is solved."""
+    The schedule in the order of the program otherwise, for when nothing better can be built."""
     target_of(machine).refuse(wired.graph)
     schedule = in_program_order(wired.graph, machine, ASKED)
     if schedule is None:
         refuse_too_large(wired.graph, machine)
-        return None
+        raise without_room(wired.graph, machine)
     refused = _refusal(wired, machine, schedule)
     if refused is None:
         return schedule
     one_block = ASKED.model_copy(update={"blocks": 1})  # row blocks may be what is too small
     schedule = in_program_order(wired.graph, machine, one_block)
-    again = refused if schedule is None else _refusal(wired, machine, schedule)
+    if schedule is None:
+        raise refused
+    again = _refusal(wired, machine, schedule)
     if again is not None:
         raise again
     return schedule

@@ -25,6 +25,7 @@ from twill.smt.outcome import Outcome, Progress
 from twill.smt.paper import paper_search
 from twill.zlp import grouping
 from twill.zlp.heuristic import HeuristicSchedule, heuristic_schedule
+from twill.zlp.relief import relieved
 from twill.zlp.sequential import sequential_schedule
 from twill.zlp.slots import slots_of
 from twill.zlp.ties import renamed, tied
@@ -118,6 +119,9 @@ class Baseline:
             asked = (graph, self.machine, groups_of)
             found = sequential_schedule(*asked, fits=self._launches)
             found = found or sequential_schedule(*asked, thrifty=True, fits=self._launches)
+            if found is None:
+                moved = relieved(graph, self.machine, groups_of, self.fixed)
+                found = sequential_schedule(graph, self.machine, moved, thrifty=True, fits=self._launches)
         groups = None if found is None else renamed(found.group, slots, self.fixed)
         seconds = time.perf_counter() - begun
         if found is None or groups is None:

@@ -57,22 +57,28 @@ def in_orders(
     memory_use = MemoryUse(graph, machine, slots, groups)
     if not graph.instructions or not memory_use.possible():
         return
-    base = demands(graph, groups)
-    orders = [order_of(len(graph.instructions), base.arcs)]
-    orders += thrifty_orders(graph, base.arcs) if thrifty else []
-    for order in orders:
-        start = _starts(graph, base, groups, order)
-        if start is None:
-            continue
-        ii = _interval(graph, base, start)
+    for start, ii in timed_orders(graph, groups, thrifty):
         budgets = memory_use.budgets(start, ii)
         if budgets is not None:
             every = tuple(budgets.get(s, 0) for s in range(len(slots)))
             yield HeuristicSchedule(ii, tuple(start), groups, every)
 
 
+def timed_orders(graph: CostedGraph, groups: Groups, thrifty: bool = True) -> Iterator[tuple[list[int], int]]:
+    """The starts of all instructions, as early as an order lets them start, and I; whatever memory they take. The order
+    of the program, and those of `thrifty_orders`."""
+    base = demands(graph, groups)
+    orders = [order_of(len(graph.instructions), base.arcs)]
+    orders += thrifty_orders(graph, base.arcs) if thrifty else []
+    for order in orders:
+        start = _starts(graph, base, groups, order)
+        if start is not None:
+            yield start, _interval(graph, base, start)
+
+
 def thrifty_orders(graph: CostedGraph, arcs: Sequence[Arc]) -> Iterator[list[int]]:
-    """Orders in which what takes no registers comes first, and then what takes the fewest, or the program's next."""
+    """Orders in which what takes no registers comes first, and then what takes the fewest, or the program's next; and
+    one made from its end, where what takes the fewest registers in front of it comes last."""
     ranks: tuple[Callable[[int, int], tuple[int, int]], ...] = (
         lambda taken, v: (taken, v),
         lambda taken, v: (int(taken > 0), v),
@@ -81,6 +87,49 @@ def thrifty_orders(graph: CostedGraph, arcs: Sequence[Arc]) -> Iterator[list[int
         order = _thrifty(graph, arcs, rank)
         if order is not None:
             yield order
+    order = _from_the_end(graph, arcs)
+    if order is not None:
+        yield order
+
+
+def _from_the_end(graph: CostedGraph, arcs: Sequence[Arc]) -> list[int] | None:
+    """Of the instructions that nothing waits for any more, the last is one that adds the fewest registers to what is
+    alive: those that it reads and nothing behind it does, less those that it makes. None if delays of nothing make a
+    cycle."""
+    count = len(graph.instructions)
+    before: list[set[int]] = [set() for _ in range(count)]
+    left = [0] * count
+    for src, dst, _, distance in arcs:
+        if not distance and src != dst and src not in before[dst]:
+            before[dst].add(src)
+            left[src] += 1
+    free = [v for v in graph.values if v.space == "register" and v.storage is None and v.registers]
+    makes: list[list[int]] = [[] for _ in range(count)]
+    reads: list[list[int]] = [[] for _ in range(count)]
+    registers = {v.id: v.registers for v in free}
+    for value in free:
+        makes[value.producer].append(value.id)
+        for read in value.reads:
+            if not read.distance:
+                reads[read.reader].append(value.id)
+    alive = {v.id for v in free if any(read.distance for read in v.reads)}
+    ready, order = {v for v in range(count) if not left[v]}, list[int]()
+
+    def added(v: int) -> tuple[int, int]:
+        more = sum(registers[x] for x in reads[v] if x not in alive)
+        return more - sum(registers[x] for x in makes[v] if x in alive), -v
+
+    while ready:
+        v = min(ready, key=added)
+        ready.remove(v)
+        order.append(v)
+        alive.update(reads[v])
+        alive.difference_update(makes[v])
+        for src in before[v]:
+            left[src] -= 1
+            if not left[src]:
+                ready.add(src)
+    return order[::-1] if len(order) == count else None
 
 
 def _thrifty(graph: CostedGraph, arcs: Sequence[Arc], rank: Callable[[int, int], tuple[int, int]]) -> list[int] | None:
