@@ -140,6 +140,7 @@ class _LoopStreams:
             return task.start + interval + 1
         operands = {made for mma in mmas for made in self.touched(mma)}
         limits = [task.start + interval - 1, *self.wanted_again(task, tasks, interval)]
+        limits += self.wanted_by_others(task, tasks, interval)
         for other in tasks:
             if (other.node.kind == "elementwise" and self.result_of(other) in operands) or self.copies(other):
                 limits.append(other.start + ((task.start - other.start) // interval + 1) * interval)
@@ -153,12 +154,7 @@ class _LoopStreams:
         Tiles that this group computes: when it fills the slot again. Tiles that another one computes: when this group
         first waits for a tile of another, after that one waits for the slot; both do what they do in the order of the
         schedule's cycles. Tiles that are loaded: when it first waits for one that is loaded behind the slot's next."""
-        waits = [
-            other.start
-            for other in tasks
-            for source in (*self.plan.slot_sources(other), *self.plan.register_sources(other))
-            if self.is_handed(source, task.region)
-        ]
+        waits = self.waits(tasks, task.region)
         for source in self.plan.slot_sources(task):
             if not self.is_computed(source, task.region):
                 continue
@@ -179,6 +175,22 @@ class _LoopStreams:
                     if behind is not None and behind.groups == loader.groups:
                         turns = -((behind.start - again) // interval)  # until it loads then, or later
                         yield other.start + (one.distance + turns) * interval
+
+    def wanted_by_others(self, task: Task, tasks: list[Task], interval: int) -> Iterator[int]:
+        """When an MMA's result must have been handed to another group: before this one waits for a tile of another,
+        which may be made of it."""
+        if task.place in self.rings:
+            ends = task.start + task.latency
+            yield from (start - (start - ends) // interval * interval for start in self.waits(tasks, task.region))
+
+    def waits(self, tasks: list[Task], region: int) -> list[int]:
+        """When this group waits for tiles that others compute."""
+        return [
+            other.start
+            for other in tasks
+            for source in (*self.plan.slot_sources(other), *self.plan.register_sources(other))
+            if self.is_handed(source, region)
+        ]
 
     def loader(self, source: Source, region: int) -> Task | None:
         """What fills a slot in a loop for a group that reads it there, if that loads tiles in the loop's order."""

@@ -104,6 +104,8 @@ class _Rings:
         if task.place in self.scales.tiles:
             shape = (prod(shape),)  # chunks one behind the other
         loads = task.node.kind == "load"
+        if len(shape) > 2 and not loads and not slot:
+            shape = (prod(shape),)  # from threads to threads: a row of elements, which no swizzle moves
         producer = self.producer(task)
         consumers = tuple(sorted({g for r in (*slot, *away) for g in r.groups} - (set() if slot else {producer})))
         held = task.region not in self.plan.loops

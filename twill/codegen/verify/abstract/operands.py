@@ -170,6 +170,8 @@ def _store_shared(stmt: StoreShared, program: WarpProgram, fragments: Fragments)
 
 
 def _same(buffer: Buffer, tile: tuple[int, ...], fragment: Fragment, shape: tuple[int, ...]) -> Iterator[str]:
+    if len(shape) > 2 and len(tile) == 1:  # a tile of more axes lies in a buffer of one, its elements in their order
+        shape = (math.prod(shape),)
     if [size for size in tile if size > 1] != [size for size in shape if size > 1]:
         yield f"a tile of {tile} in `{buffer.name}` and one of {shape} in `{fragment.name}`"
 
