@@ -39,6 +39,15 @@ def divided(x, y, m, n, B: tl.constexpr):
     for i in range(m // n):
         total += tl.load(x + i * B + o)
     tl.store(y + o, total)
+
+@triton.jit
+def every_other(x, y, m, n, B: tl.constexpr):
+    o = tl.arange(0, B)
+    total = tl.zeros([B], tl.float32)
+    for i in range(tl.cdiv(m, B) - 1, -1, -1):
+        if i & (1 << n):
+            total += tl.load(x + i * B + o, mask=i * B + o < m, other=0.0)
+        tl.store(y + i * B + o, total, mask=i * B + o < m)
 """
 GRID = (3,)
 
@@ -97,3 +106,18 @@ def test_a_division_by_0_is_told_where_a_loop_is_counted(file: Path) -> None:
     assert trips_of(tile, (1,), {"m": 9, "n": 2}) == [(4,)]
     with pytest.raises(ZeroStep):
         trips_of(tile, (1,), {"m": 9, "n": 0})
+
+
+@pytest.mark.parametrize(("elements", "reached"), [(300, None), (256, (128, 256)), (1000, (896, 1000))])
+def test_iterations_in_which_nothing_is_loaded_reach_nothing(
+    file: Path, elements: int, reached: tuple[int, int] | None
+) -> None:
+    """A load under a condition is said to lie very far away where the condition does not hold, in each iteration
+    elsewhere: what lies between those places is not reached. (The first iteration and the last are looked at.)"""
+    sig = ("x=*fp32:16", "y=*fp32:16", "m=i32", "n=i32")
+    tile = extract(f"{file}::every_other", sig=sig, const=("B=128",)).program
+    (load,) = (op.id for op in tile.ops() if op.access is not None and op.access.base == "x")
+    (scout,) = scouts(tile, (1,), {"m": elements, "n": 0})
+    first, end = scout.ranges[load, 0]
+    assert (first == end) == (reached is None)
+    assert reached is None or (first, end) == reached

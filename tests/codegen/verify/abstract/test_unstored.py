@@ -98,3 +98,30 @@ def test_work_behind_the_elements_that_another_size_says_is_found(tmp_path: Path
     tile = extract(f"{tmp_path / 'k.py'}::chunks", sig=sig, const=("B=128",)).program
     right = lower(tile, scheduled(tile), H100)
     assert any("y" in changed(tile, one) for one in launches(right))
+
+
+CHUNKS = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def sums(x, y, chunks, begins, B: tl.constexpr):
+    n, t = tl.load(chunks + tl.program_id(0) * 2), tl.load(chunks + tl.program_id(0) * 2 + 1)
+    begin, end = tl.load(begins + n), tl.load(begins + n + 1)
+    if t * 64 >= end - begin:
+        return
+    o, total = tl.arange(0, B), tl.zeros((B,), tl.float32)
+    for i in range(0, min(16, end - begin - t * 64)):
+        total += tl.load(x + (begin + t * 64 + i) * B + o)
+    tl.store(y + (begin + t * 64) * B + o, total)
+"""
+
+
+def test_the_first_chunk_of_a_sequence_is_looked_up(tmp_path: Path) -> None:
+    """Which chunk of which sequence an instance has is looked up, and how long the sequence is, too: the later chunks
+    of short ones do nothing."""
+    (tmp_path / "k.py").write_text(CHUNKS, encoding="utf-8")
+    sig = ("x=*fp32:16", "y=*fp32:16", "chunks=*i32:16", "begins=*i32:16")
+    tile = extract(f"{tmp_path / 'k.py'}::sums", sig=sig, const=("B=64",)).program
+    right = lower(tile, scheduled(tile), H100)
+    assert any("y" in changed(tile, one) for one in launches(right))

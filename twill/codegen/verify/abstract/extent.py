@@ -13,6 +13,7 @@ from twill.tile.interpret.conversions import rounded
 from twill.tile.interpret.elements import OutsideOfTensor
 from twill.tile.interpret.sequential import Instance, instances, walked
 from twill.tile.interpret.tables import tables_of
+from twill.tile.nests import BEHIND
 from twill.tile.program import Access, Axis, Items, Loop, Op, TileProgram, TileType, walk
 from twill.tile.scalar_region import Endless
 from twill.tile.vocabulary import ELECTED
@@ -194,7 +195,7 @@ class ScalarInstance(Instance):
             return
         try:
             for number, axis in enumerate(op.access.axes):
-                self._widen(self.ranges, (op.id, number), self.reach(axis))
+                self._reach_too(op.id, number, self.reach(axis))
             constant = self.number(op.access.constant)
             self._widen(self.constants, op.id, (constant, constant))
         except KeyError:  # an address that depends on what is loaded
@@ -216,10 +217,24 @@ class ScalarInstance(Instance):
             end = min(end, self.number(axis.upper))
         return first, max(first, end)
 
+    def _reach_too(self, access: int, axis: int, new: tuple[int, int]) -> None:
+        """An iteration whose condition does not hold, so that what it loads is said to lie behind all tensors, reaches
+        nothing. (Where the last one begins at a tensor's end, those between may reach that.)"""
+        known = self.ranges.setdefault((access, axis), new)
+        if _is_behind(known):
+            self.ranges[access, axis] = new
+        elif not _is_behind(new):
+            self._widen(self.ranges, (access, axis), new)
+
     @staticmethod
     def _widen(ranges: dict[Any, tuple[int, int]], key: object, new: tuple[int, int]) -> None:
         low, high = ranges.get(key, new)
         ranges[key] = min(low, new[0]), max(high, new[1])
+
+
+def _is_behind(span: tuple[int, int]) -> bool:
+    """Whether indices are none, and so far away as only a condition makes them."""
+    return span[0] == span[1] and span[0] > BEHIND // 2
 
 
 Code = Callable[[ScalarInstance], int | None]

@@ -156,7 +156,8 @@ def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> It
         sizes = tried[number % len(tried)] if number < TRIES else longer[(number - TRIES) % len(longer)]
         turn, last = divmod(number, ASCENDING)
         ascending = STEP << turn % WIDER if last == ASCENDING - 1 else 0
-        one = launch(tile, known.case(sizes), seed=len(made) + 3 + DRAWN + number, ascending=ascending)
+        seed, first = len(made) + 3 + DRAWN + number, turn % 2 == 1 and last == 0
+        one = launch(tile, known.case(sizes), seed=seed, ascending=ascending, first=first)
         return replace(holding(tile, one), derived=True)
 
     yield from until_stored(tile, made, drawn)
@@ -305,12 +306,13 @@ def launch(
     scale: int = 1,
     data: Data = "normal",
     ascending: int = 0,
+    first: bool = False,
 ) -> CheckedLaunch:
     """The launch of a case, with random tensors: what a kernel does not write must stay as it is.
 
     scale: of floats. Large ones show what softmax hides otherwise: a maximum that is not the maximum. ascending:
     by how much the numbers that say where something is stored grow from each to the next, at most, and at least by
-    half of it (0: they do not).
+    half of it (0: they do not). first: tables through which others are looked up hold 0.
     """
     free = free_integers(program) if data == "awkward" else frozenset[str]()
     rng = np.random.default_rng(seed)
@@ -321,7 +323,7 @@ def launch(
     arrays: dict[str, Array] = {}
     scaling = scales(program)
     if picks(program) or case.tables:
-        arrays, reaching = tables(program, case, scalars, sizes, rng, seed, ascending=ascending)
+        arrays, reaching = tables(program, case, scalars, sizes, rng, seed, ascending=ascending, first=first)
         shrink = 1
         while counted(program) and any(reaching.get(name, 0) > sizes[name] for name in known) and shrink < SMALLEST:
             shrink *= 4  # the tensors that the sidecar describes have no room for so many iterations

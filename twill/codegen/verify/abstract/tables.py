@@ -33,27 +33,32 @@ def tables(
     seed: int = 0,
     shrink: int = 1,
     ascending: int = 0,
+    first: bool = False,
 ) -> tuple[dict[str, Array], dict[str, int]]:
     """The tensors that numbers are looked up in, and what a launch with them reaches of every tensor.
 
     They hold numbers from 0 to 7, and those that trip counts depend on as many as a few iterations take. Those that
     say where something is stored hold each number once, as two program instances do not store to one place (ascending:
     in ascending order); if trip counts depend on them, or on those that say where a tile begins, their numbers grow.
-    Tables that are found through others are made after those; where numbers lead from one element of a table to
-    another, the table is made longer until all of them are in it."""
+    Tables that are found through others are made after those; first: those others hold 0, as what is not the first of
+    something (a chunk of a sequence) may lie behind its end. Where numbers lead from one element of a table to another,
+    the table is made longer until all of them are in it."""
     elements = {argument.name: argument.type.element.partition(":")[2] for argument in program.arguments}
     once, counts = scattered(program), counted(program)
     growing = once | begins(program)
     made: dict[str, Array] = {name: rounded(np.array(of), elements[name]) for name, of in case.tables.items()}
     missing = set(looked_into(program)) - made.keys()
     through = found_through(program)
+    outer = {one for name, others in through.items() for one in others - {name}} if first else set()
     found = reached(program, case.grid, scalars, made)
     while missing:
-        first = sorted(name for name in missing if not (through[name] & missing) - {name}) or sorted(missing)
-        ready = [name for name in first if sizes.get(name, 0) or name in found] or first
+        known = sorted(name for name in missing if not (through[name] & missing) - {name}) or sorted(missing)
+        ready = [name for name in known if sizes.get(name, 0) or name in found] or known
         for name in ready:
             size = max(sizes.get(name, 0), found.get(name, 0))
-            if name in counts:
+            if name in outer:
+                made[name] = rounded(np.zeros(size), elements[name])
+            elif name in counts:
                 places = reached_places(program, case.grid, scalars, made, name, size)
                 iterations = (3 * seed + np.cumsum(places) - 1) % (ITERATIONS + 1)  # others in each launch
                 spans = iterations * counts[name] - rng.integers(0, counts[name], size)  # the last one in part
