@@ -15,7 +15,7 @@ import pytest
 from tests.golden_schedules import Example, kernel, lowered, machine, schedule
 from twill import exc
 from twill.codegen import emit
-from twill.codegen.compile.facts import KernelFacts, Remark
+from twill.codegen.compile.facts import MOST_SPILLED, KernelFacts, Remark
 from twill.codegen.emission import emit_scheduled, emit_solved, extract, with_slow_builds
 from twill.codegen.lower.candidates import Attempt, LoweringCandidate
 from twill.codegen.print.cuda import compiled
@@ -120,14 +120,15 @@ def test_the_last_refusal_is_the_answer(play: Callable[..., Builds]) -> None:
 
 
 WAITS = (Remark("C7512", compiled.SERIALIZED),)
+MUCH = 2 * MOST_SPILLED
 
 
 @pytest.mark.parametrize(
     ("causes", "taken", "said"),
     [
-        ([("spill", 400), ("budget", 0), ("spill", 36), ("spill", 8192)], 2, "gemm spills: 36 bytes a thread"),
-        ([("spill", 8192), ("serialized", 0), ("wait", 64), ("serialized", 16384)], 1, "waits behind its products"),
-        ([("spill", 8192), ("budget", 0), ("serialized", 16384), *[("spill", 32768)] * 2], None, ""),
+        ([("spill", 400), ("budget", 0), ("spill", 36), ("spill", MUCH)], 2, "gemm spills: 36 bytes a thread"),
+        ([("spill", MUCH), ("serialized", 0), ("wait", 64), ("serialized", MUCH)], 1, "waits behind its products"),
+        ([("spill", MUCH), ("budget", 0), ("serialized", MUCH), *[("spill", MUCH)] * 2], None, ""),
     ],
 )
 def test_where_nothing_else_is_left_what_is_least_slow_is_taken_with_a_note(

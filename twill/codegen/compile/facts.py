@@ -179,7 +179,7 @@ def _ptx_place(listing: Listing | None, line: int) -> SourceLine | None:
 # ---------------------------------------------------------------- refusing
 
 
-MOST_SPILLED = 4096  # bytes that a thread of a kernel may store of spilled registers, where nothing else is left
+MOST_SPILLED = 16384  # bytes that a thread of a kernel may store of spilled registers, where nothing else is left
 
 
 def refuse(
