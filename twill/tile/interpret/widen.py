@@ -1,45 +1,43 @@
-"""A tile program with every float of 16 or 8 bits as float32: what a kernel's roundings are measured against."""
+"""A tile program with every float of 16 or 8 bits as float32, or with all floats as float64: what a kernel's roundings
+are measured against."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
+from typing import Literal
 
-from twill.tile.program import Argument, Loop, Op, TileProgram, TileType, Value
+from twill.tile.program import Loop, Op, TileProgram, TileType
 
 NARROW = ("f16", "bf16", "f8e4m3", "f8e5m2")
 
+Wide = Literal["f32", "f64"]
 
-def widened(program: TileProgram) -> TileProgram:
-    """The program without the roundings of narrow floats. Its tensors of narrow floats hold float32 too."""
+
+def widened(program: TileProgram, to: Wide = "f32") -> TileProgram:
+    """The program without the roundings of narrow floats, or with every float of 64 bits. Its tensors of narrower
+    floats hold wide ones, too."""
     return replace(
         program,
-        arguments=tuple(map(_argument, program.arguments)),
-        values=tuple(map(_value, program.values)),
-        body=tuple(map(_item, program.body)),
+        arguments=tuple(replace(one, type=_type(one.type, to)) for one in program.arguments),
+        values=tuple(replace(one, type=_type(one.type, to)) for one in program.values),
+        body=tuple(map(partial(_item, to=to), program.body)),
     )
 
 
-def wide(element: str) -> str:
+def wide(element: str, to: Wide = "f32") -> str:
     """The element type instead of `element`, which may be a pointer's or a descriptor's."""
     prefix, colon, kind = element.rpartition(":")
-    return prefix + colon + ("f32" if kind in NARROW else kind)
+    return prefix + colon + (to if kind in NARROW or (to, kind) == ("f64", "f32") else kind)
 
 
-def _type(kind: TileType) -> TileType:
-    return TileType(kind.shape, wide(kind.element))
+def _type(kind: TileType, to: Wide) -> TileType:
+    return TileType(kind.shape, wide(kind.element, to))
 
 
-def _argument(argument: Argument) -> Argument:
-    return replace(argument, type=_type(argument.type))
-
-
-def _value(value: Value) -> Value:
-    return replace(value, type=_type(value.type))
-
-
-def _item(item: Op | Loop) -> Op | Loop:
+def _item(item: Op | Loop, to: Wide) -> Op | Loop:
     if isinstance(item, Loop):
-        return replace(item, body=tuple(map(_item, item.body)))
+        return replace(item, body=tuple(map(partial(_item, to=to), item.body)))
     if item.access is None:
         return item
-    return replace(item, access=replace(item.access, element=wide(item.access.element)))
+    return replace(item, access=replace(item.access, element=wide(item.access.element, to)))
