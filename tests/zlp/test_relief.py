@@ -37,5 +37,5 @@ def test_what_is_fixed_stays_in_its_warp_group() -> None:
 
 
 def test_no_more_is_tried_than_there_is_effort_for() -> None:
-    assert not [*relieved(two_accumulators(), H100, [(4, 0, 0, 0)], effort=3)]
-    assert [*relieved(two_accumulators(), H100, [(4, 0, 0, 0)], effort=40)]
+    assert not [*relieved(two_accumulators(), H100, [(4, 0, 0, 0)], effort=3 * 16)]
+    assert [*relieved(two_accumulators(), H100, [(4, 0, 0, 0)], effort=40 * 16)]

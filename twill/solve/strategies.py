@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from twill.graph.costed import CostedGraph
+from twill.graph.mma_hazards import is_mma
 from twill.machine.description import Machine
 from twill.machine.occupancy import register_pool
 from twill.schedule.document import Bounds, Certificate, Objective, SolverStep, Strategy, Verdict
@@ -119,7 +120,8 @@ class Baseline:
             asked = (graph, self.machine, groups_of)
             found = sequential_schedule(*asked, fits=self._launches)
             found = found or sequential_schedule(*asked, thrifty=True, fits=self._launches)
-            if found is None:
+            of_one_width = any(map(is_mma, graph.instructions)) or bool(self.floors)  # others get more threads
+            if found is None and of_one_width:
                 moved = relieved(graph, self.machine, groups_of, self.fixed)
                 found = sequential_schedule(graph, self.machine, moved, thrifty=True, fits=self._launches)
         groups = None if found is None else renamed(found.group, slots, self.fixed)

@@ -20,7 +20,7 @@ from twill.zlp.slots import Slot, slots_of
 BEGINNINGS = 4  # proposals that are relieved
 THREADS = 128  # of a warp group
 MOVES = 10  # items that are moved, one after the other
-EFFORT = 200_000  # some seconds
+EFFORT = 4_000_000  # some seconds
 
 
 def relieved(
@@ -31,10 +31,11 @@ def relieved(
     effort: int = EFFORT,
 ) -> Iterator[Groups]:
     """Warp groups that lack fewer and fewer registers, from each of the first few choices. fixed: instructions that
-    stay in their slots. effort: moves that are tried at most, times the loop's instructions."""
+    stay in their slots. effort: moves that are tried at most, times the square of the loop's instructions, of which
+    placing them takes time."""
     slots, items = slots_of(machine), together(graph)
     movable = [item for item in items if not any(m.id in (fixed or {}) for m in item.members)]
-    left = iter(range(effort // max(1, len(graph.instructions))))
+    left = iter(range(effort // max(1, len(graph.instructions)) ** 2))
     for begin in choices[:BEGINNINGS]:
         current, least = begin, lacking(graph, machine, begin)
         for _ in range(MOVES):
