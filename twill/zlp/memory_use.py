@@ -110,10 +110,14 @@ class MemoryUse:
 
     def budget(self, slot: int, need: int) -> int | None:
         """The least legal budget for `need` registers; None if the context's limit is below it."""
+        asked = self.asked(slot, need)
+        return asked if asked <= self.slots[slot].context.max_registers else None
+
+    def asked(self, slot: int, need: int) -> int:
+        """The budget that `need` registers ask for, whatever the context's limit."""
         context, granule = self.slots[slot].context, self.machine.register_file.granule
         wanted = max(need + context.overhead.value if need else 0, context.min_registers)
-        budget = -int(-wanted // granule) * granule
-        return budget if budget <= context.max_registers else None
+        return -int(-wanted // granule) * granule
 
     def budgets(self, start: Sequence[int], ii: int) -> dict[int, int] | None:
         """A register budget for each used slot if rings and registers all fit, else None."""

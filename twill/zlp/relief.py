@@ -18,7 +18,6 @@ from twill.zlp.sequential import timed_orders
 from twill.zlp.slots import Slot, slots_of
 
 BEGINNINGS = 4  # proposals that are relieved
-THREADS = 128  # of a warp group
 MOVES = 10  # items that are moved, one after the other
 EFFORT = 4_000_000  # some seconds
 
@@ -54,20 +53,19 @@ def least_lacking(graph: CostedGraph, machine: Machine) -> int:
     come of relieving them."""
     choices = proposals(graph, machine, 1)
     every = [*choices, *relieved(graph, machine, choices)]
-    return min((-(-lacking(graph, machine, one) // THREADS) for one in every), default=0)
+    threads = max(context.threads for context in machine.contexts)
+    return min((-(-lacking(graph, machine, one) // threads) for one in every), default=0)
 
 
 def lacking(graph: CostedGraph, machine: Machine, groups: Groups) -> int:
     """Registers of all threads that the warp groups lack in the best of a few orders, one iteration at a time."""
     slots, use = slots_of(machine), MemoryUse(graph, machine, slots_of(machine), groups)
-    granule, pool = machine.register_file.granule, int(machine.register_file.registers.value)
+    pool = int(machine.register_file.registers.value)
     found: list[int] = []
     for start, ii in timed_orders(graph, groups):
         short, taken = 0, 0
         for slot in use.resident:
-            context, need = slots[slot].context, use.need(slot, start, ii)
-            wanted = max(need + context.overhead.value if need else 0, context.min_registers)
-            budget = -int(-wanted // granule) * granule
+            context, budget = slots[slot].context, use.asked(slot, use.need(slot, start, ii))
             short += context.threads * max(0, budget - context.max_registers)
             taken += context.threads * min(budget, context.max_registers)
         found.append(short + max(0, taken - pool))

@@ -97,12 +97,7 @@ def _from_the_end(graph: CostedGraph, arcs: Sequence[Arc]) -> list[int] | None:
     alive: those that it reads and nothing behind it does, less those that it makes. None if delays of nothing make a
     cycle."""
     count = len(graph.instructions)
-    before: list[set[int]] = [set() for _ in range(count)]
-    left = [0] * count
-    for src, dst, _, distance in arcs:
-        if not distance and src != dst and src not in before[dst]:
-            before[dst].add(src)
-            left[src] += 1
+    before, left = _neighbours(count, ((dst, src) for src, dst, _, distance in arcs if not distance))
     free = [v for v in graph.values if v.space == "register" and v.storage is None and v.registers]
     makes: list[list[int]] = [[] for _ in range(count)]
     reads: list[list[int]] = [[] for _ in range(count)]
@@ -136,12 +131,7 @@ def _thrifty(graph: CostedGraph, arcs: Sequence[Arc], rank: Callable[[int, int],
     """Ready instructions, the least rank first. rank: of the registers that an instruction takes, less those that it
     gives back, and of the instruction. None if delays of nothing make a cycle."""
     count = len(graph.instructions)
-    after: list[set[int]] = [set() for _ in range(count)]
-    waits = [0] * count
-    for src, dst, _, distance in arcs:
-        if not distance and src != dst and dst not in after[src]:
-            after[src].add(dst)
-            waits[dst] += 1
+    after, waits = _neighbours(count, ((src, dst) for src, dst, _, distance in arcs if not distance))
     free = [v for v in graph.values if v.space == "register" and v.storage is None]
     made = [sum(v.registers for v in free if v.producer == i) for i in range(count)]
     readers = {v.id: {read.reader for read in v.reads} for v in free if all(not read.distance for read in v.reads)}
@@ -163,6 +153,16 @@ def _thrifty(graph: CostedGraph, arcs: Sequence[Arc], rank: Callable[[int, int],
             if not waits[dst]:
                 ready.add(dst)
     return order if len(order) == count else None
+
+
+def _neighbours(count: int, pairs: Iterable[tuple[int, int]]) -> tuple[list[set[int]], list[int]]:
+    """Of each of `count` instructions the others that follow it, and how many it follows, in pairs of one that goes
+    first and one that follows."""
+    following: list[set[int]] = [set() for _ in range(count)]
+    for first, second in pairs:
+        if first != second:
+            following[first].add(second)
+    return following, [sum(v in those for those in following) for v in range(count)]
 
 
 def order_of(count: int, arcs: Sequence[Arc]) -> list[int]:

@@ -195,7 +195,7 @@ class ScalarInstance(Instance):
             return
         try:
             for number, axis in enumerate(op.access.axes):
-                self._reach_too(op.id, number, self.reach(axis))
+                self._note_reach(op.id, number, self.reach(axis))
             constant = self.number(op.access.constant)
             self._widen(self.constants, op.id, (constant, constant))
         except KeyError:  # an address that depends on what is loaded
@@ -217,7 +217,7 @@ class ScalarInstance(Instance):
             end = min(end, self.number(axis.upper))
         return first, max(first, end)
 
-    def _reach_too(self, access: int, axis: int, new: tuple[int, int]) -> None:
+    def _note_reach(self, access: int, axis: int, new: tuple[int, int]) -> None:
         """An iteration whose condition does not hold, so that what it loads is said to lie behind all tensors, reaches
         nothing. (Where the last one begins at a tensor's end, those between may reach that.)"""
         known = self.ranges.setdefault((access, axis), new)
