@@ -51,6 +51,25 @@ def test_products_that_add_up_are_two_runs_and_their_conversions_one() -> None:
     assert [(u.start, u.cycles) for u in made[1].uses] == [(0, 3), (5, 2)]
 
 
+def test_products_that_add_up_in_tensor_memory_are_runs_too() -> None:
+    loop = summed()
+    there = {"space": "tmem", "registers": 0, "bytes": 64 * 512}
+    values = tuple(v.model_copy(update=there) if v.storage is not None else v for v in loop.values)
+    found = joined(loop.model_copy(update={"values": values}), 2)
+    assert found is not None and found.run == (0, 1, 1, 2, 2, 3, 3, 4)
+
+
+def test_products_whose_sum_has_registers_of_its_first_value_are_runs_too() -> None:
+    """As `twill.graph.cost` makes them where accumulators are in registers."""
+    loop = summed()
+    sums = [v for v in loop.values if v.storage is not None]
+    every = tuple(r for v in sums for r in v.reads)
+    lent = {v.id: v.model_copy(update={"storage": None, "registers": 0}) for v in sums}
+    lent[sums[0].id] = sums[0].model_copy(update={"storage": None, "reads": every})
+    found = joined(loop.model_copy(update={"values": tuple(lent.get(v.id, v) for v in loop.values)}), 2)
+    assert found is not None and found.run == (0, 1, 1, 2, 2, 3, 3, 4)
+
+
 def test_what_runs_wait_for_is_what_their_members_wait_for() -> None:
     """v3 waits 5 cycles for v1, which begins its run; v4, 8 behind v3, waits 3 for v2, which is 5 behind v1."""
     found = joined(summed(), 2)

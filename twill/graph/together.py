@@ -73,9 +73,9 @@ def _sums(graph: CostedGraph) -> list[list[int]]:
 def _handed_on_to(graph: CostedGraph, value: CostedValue) -> int | None:
     """The product of the iteration that adds to a product's result, which nothing else reads: one whose own result is
     in the same storage, or in the registers of the sum's first value."""
-    if value.space != "register" or not is_mma(graph.instructions[value.producer]):
+    if not is_mma(graph.instructions[value.producer]):
         return None
-    made = {v.producer: v for v in graph.values if v.space == "register" and is_mma(graph.instructions[v.producer])}
+    made = {v.producer: v for v in graph.values if is_mma(graph.instructions[v.producer])}
     readers = sorted(r.reader for r in value.reads if not r.distance and r.reader in made)
     if value.storage is not None:
         alone = len(value.reads) == 1 and readers and made[readers[0]].storage == value.storage
