@@ -53,16 +53,25 @@ def _tiles(deep: int) -> tuple[MemberTiles, ...]:
         (64, 32, 2 * deep), (64, 64, deep), (64, 64, 2 * deep), (64, 128, deep), (64, 128, 2 * deep), (64, 256, deep),
         (128, 64, deep), (128, 128, deep), (192, 128, deep), (128, 256, deep),
     )]  # fmt: skip
+    few = [MemberTiles(m, n, k, 8, cluster, split=True) for m, n, k, cluster in (
+        (16, 64, deep, 1), (16, 64, 2 * deep, 1), (16, 128, deep, 1), (32, 64, deep, 1), (32, 64, 2 * deep, 1),
+        (16, 64, deep, 2), (16, 64, 2 * deep, 2), (16, 128, deep, 2), (32, 64, deep, 2), (32, 64, 2 * deep, 2),
+        (32, 128, deep, 2), (64, 64, deep, 2),
+    )]  # fmt: skip
     whole = [MemberTiles(m, n, deep, group) for m, n, group in (
-        (128, 128, 8), (128, 192, 8), (192, 128, 8), (192, 192, 8), (128, 256, 16), (256, 128, 8),
+        (128, 128, 8), (128, 192, 8), (192, 128, 8), (192, 192, 8), (128, 256, 16), (256, 128, 8), (192, 96, 8),
     )]  # fmt: skip
     shared = [MemberTiles(m, n, deep, group, 2) for m, n, group in (
-        (128, 192, 8), (192, 128, 8), (128, 256, 16), (256, 128, 8),
+        (128, 192, 8), (192, 128, 8), (128, 256, 16), (256, 128, 8), (192, 96, 8),
     )]  # fmt: skip
     both = [MemberTiles(m, n, deep, 8, 2, split=True) for m, n in (
-        (64, 128), (128, 128), (128, 192), (128, 256),
+        (64, 128), (128, 64), (128, 128), (128, 192), (128, 256),
     )]  # fmt: skip
-    return (*whole, *small, *shared, *both)
+    between = [MemberTiles(m, n, deep, 8, cluster) for m, n, cluster in (
+        (48, 64, 1), (96, 64, 1), (72, 64, 2), (96, 64, 2), (136, 64, 1), (136, 64, 2), (96, 128, 1), (96, 128, 2),
+        (136, 128, 2), (152, 128, 2), (152, 256, 1), (152, 256, 2), (176, 192, 1), (176, 192, 2), (176, 256, 2),
+    )]  # fmt: skip
+    return (*whole, *small, *few, *shared, *both, *between)
 
 
 KERNELS = {

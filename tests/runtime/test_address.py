@@ -36,10 +36,17 @@ def test_maps_and_pointers_of_pytorch_are_found_with_their_offsets_and_promises(
     descriptor = SimpleNamespace(base=fake_torch(0x1000), block_shape=[64])
     maps = [encoded(0x1000), encoded(0x2800)]
     pointers, moving = free_addresses(KERNEL, NAMES, [descriptor, fake_torch(0x2000), 1, 2, 0.5], tensors, maps)
-    assert pointers == (FreePointer(1, 3, 16),)
+    assert pointers == (FreePointer(1, 3, 16, False),)
     assert moving == (FreeMap(0, 0, 0, True), FreeMap(1, 1, 0x800, False))
     others = [TensorView(0x1000, "f32", (), (), 0), TensorView(0x2000, "f32", (), (), 0), 1, 2, 0.5]
     assert free_addresses(KERNEL, NAMES, others, tensors, maps) == ((), ())
+
+
+def test_a_descriptor_whose_tile_goes_without_a_map_is_a_pointer_to_its_tensor() -> None:
+    tensors = {name: TensorView(start, "f32", (), (), 0) for name, start in (("a_desc", 0x1000), ("x", 0x2000))}
+    values = [fake_torch(0x1000), SimpleNamespace(base=fake_torch(0x2000), block_shape=[64]), 1, 2, 0.5]
+    pointers, _ = free_addresses(KERNEL, NAMES, values, tensors, [encoded(0x1000), encoded(0x2800)])
+    assert pointers == (FreePointer(1, 3, 16, True),)
 
 
 def moving(*pointers: int) -> MovingMaps:

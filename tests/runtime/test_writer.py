@@ -47,6 +47,12 @@ class Cells:
 cells = Cells
 
 
+def test_the_pointer_of_a_descriptor_is_that_of_its_tensor() -> None:
+    cell = FreeCells([FreePointer(0, 3, 64, True)], [ctypes.c_uint64(1)], True)
+    write = cell.writer((), Moves())
+    assert write([SimpleNamespace(base=fake_torch(0x2000))]) and cell.slots[3].value == 0x2000
+
+
 def test_a_map_is_moved_where_its_tensor_is_and_only_then() -> None:
     moves, good = Moves(), [fake_torch(0x1000), 32, 1.5, 7, 9]
     descriptor = SimpleNamespace(base=fake_torch(0x2000))

@@ -42,7 +42,7 @@ def free_addresses(
         if parameter.kind == "map":
             found.append(FreeMap(position, slot, maps[parameter.index].pointer - tensors[name].pointer, described))
         else:
-            pointers.append(FreePointer(position, slot, promised.get(name, 1)))
+            pointers.append(FreePointer(position, slot, promised.get(name, 1), described))
     return tuple(pointers), tuple(found)
 
 

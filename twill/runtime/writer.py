@@ -37,11 +37,13 @@ class FreeNumber:
 
 @dataclass(frozen=True)
 class FreePointer:
-    """The address of a PyTorch tensor that every launch writes anew. position, slot, multiple: as of a number."""
+    """The address of a PyTorch tensor that every launch writes anew. position, slot, multiple: as of a number.
+    described: whether the value is a descriptor."""
 
     position: int
     slot: int
     multiple: int
+    described: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,7 @@ def writer(
     lines += ["    try:", f"        pack_into(memory, 0{values})", "    except (error, OverflowError):"]
     lines += ["        return False"]
     for number, entry in enumerate(maps):
-        base = ".base" if entry.described else ""
-        lines.append(f"    m = values[{entry.position}]{base}.data_ptr() + {entry.offset}")
+        lines.append(f"    m = {_address(entry)} + {entry.offset}")
         lines.append(f"    if m != at[{number}] and not move({number}, m): return False")
     lines.append("    return True")
     space: dict[str, Any] = {"is_positive": is_positive, "error": struct.error}
@@ -116,7 +117,11 @@ def writer(
 
 
 def _value(one: Free) -> str:
-    return f"values[{one.position}]" + (".data_ptr()" if isinstance(one, FreePointer) else "")
+    return _address(one) if isinstance(one, FreePointer) else f"values[{one.position}]"
+
+
+def _address(one: FreePointer | FreeMap) -> str:
+    return f"values[{one.position}]" + (".base" if one.described else "") + ".data_ptr()"
 
 
 def _wrong(number: int, one: Free, matched: bool) -> list[str]:

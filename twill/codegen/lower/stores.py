@@ -188,7 +188,7 @@ class Stores:
             return None
         shape, element, layout = tiles.core(cell), step.op.access.element, tiles.layout(view.base)
         whole = panels(shape, element) <= self.tools.rings.panels
-        if not whole or not isinstance(layout, Accumulator) or not isinstance(tiles.layout(cell), Accumulator):
+        if not whole or not isinstance(layout, Accumulator):
             return None
         return scope.base(view.base, False, layout)
 

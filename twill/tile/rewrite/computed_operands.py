@@ -25,6 +25,12 @@ from twill.tile.vocabulary import ELEMENTWISE
 ROWS, COLUMNS = 64, 256  # of a left operand in registers its rows are a multiple, and the most columns of a right one
 GRAIN = 16  # columns of a right operand are a multiple
 WIDE = ("f16", "bf16")  # element types of operands in registers
+FEW = 8  # columns of a right operand that is loaded are a multiple
+
+
+def is_copied(op: Op | None) -> bool:
+    """Whether an operation is a load of a tile by the TMA."""
+    return op is not None and op.kind == "tile_load" and op.access is not None and op.access.transport == "tma"
 
 
 def transpose_computed(program: TileProgram) -> TileProgram:
@@ -62,17 +68,19 @@ class Exchange:
     # -- which products -----------------------------------------------------------------------
 
     def profits(self, op: Op, loop: Loop) -> bool:
-        """Whether a product of a loop has a computed tile on the right and a loaded one on the left."""
-        if op.kind != "dot" or self.program.type_of(op.operands[0]).element not in WIDE:
+        """Whether a product of a loop has a loaded tile on the left, and on the right a computed one; or a loaded one,
+        too, if its rows are not those of the tensor core, and its columns are."""
+        shape = self.program.type_of(op.results[0]).shape if op.kind == "dot" else ()
+        if len(shape) != 2 or shape[1] % ROWS or shape[0] > COLUMNS:
             return False
-        rows, columns = self.program.type_of(op.results[0]).shape[-2:]
-        if len(self.program.type_of(op.results[0]).shape) != 2 or columns % ROWS or rows % GRAIN or rows > COLUMNS:
-            return False
-        inside = {id(item) for item in loop.body}
         left, right = (self.below_views(operand) for operand in op.operands[:2])
-        if left is None or left.kind != "tile_load" or left.access is None or left.access.transport != "tma":
+        if not is_copied(left) or right is None:
             return False
-        return right is not None and right.kind in ELEMENTWISE and id(right) in inside and self.is_converted(right)
+        if is_copied(right):
+            return bool(shape[0] % ROWS) and not shape[0] % FEW
+        inside = {id(item) for item in loop.body}
+        wide = self.program.type_of(op.operands[0]).element in WIDE and not shape[0] % GRAIN
+        return wide and right.kind in ELEMENTWISE and id(right) in inside and self.is_converted(right)
 
     def below_views(self, value: int) -> Op | None:
         """What makes a value, or the one that it is the transpose of."""
