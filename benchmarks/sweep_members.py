@@ -12,7 +12,7 @@ from twill.manifest.family import FAMILY, Family
 
 @dataclass(frozen=True)
 class MemberTiles:
-    """A member. group: GROUP_M. cluster: CTAs that share tiles. split: whether K can be in parts."""
+    """A member. group: GROUP_M (1: row after row). cluster: CTAs that share tiles. split: whether K can be in parts."""
 
     m: int
     n: int
@@ -25,7 +25,8 @@ class MemberTiles:
     def name(self) -> str:
         """Its folder."""
         together = f"c{self.cluster}" if self.cluster > 1 else ""
-        return f"{self.m}x{self.n}x{self.k}{'s' if self.split else ''}{together}"
+        along = "r" if self.group == 1 else ""
+        return f"{self.m}x{self.n}x{self.k}{'s' if self.split else ''}{along}{together}"
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def _tiles(deep: int) -> tuple[MemberTiles, ...]:
         (64, 32, 2 * deep), (64, 64, deep), (64, 64, 2 * deep), (64, 128, deep), (64, 128, 2 * deep), (64, 256, deep),
         (128, 64, deep), (128, 128, deep), (192, 128, deep), (128, 256, deep),
     )]  # fmt: skip
+    rows = [MemberTiles(m, n, k, 1, split=True) for m, n, k in ((64, 64, 2 * deep), (128, 128, deep))]
     few = [MemberTiles(m, n, k, 8, cluster, split=True) for m, n, k, cluster in (
         (16, 64, deep, 1), (16, 64, 2 * deep, 1), (16, 128, deep, 1), (32, 64, deep, 1), (32, 64, 2 * deep, 1),
         (16, 64, deep, 2), (16, 64, 2 * deep, 2), (16, 128, deep, 2), (32, 64, deep, 2), (32, 64, 2 * deep, 2),
@@ -62,7 +64,7 @@ def _tiles(deep: int) -> tuple[MemberTiles, ...]:
         (128, 128, 8), (128, 192, 8), (192, 128, 8), (192, 192, 8), (128, 256, 16), (256, 128, 8), (192, 96, 8),
     )]  # fmt: skip
     shared = [MemberTiles(m, n, deep, group, 2) for m, n, group in (
-        (128, 192, 8), (192, 128, 8), (128, 256, 16), (256, 128, 8), (192, 96, 8),
+        (128, 192, 8), (192, 128, 8), (128, 256, 16), (256, 128, 8), (192, 96, 8), (192, 192, 8),
     )]  # fmt: skip
     both = [MemberTiles(m, n, deep, 8, 2, split=True) for m, n in (
         (64, 128), (128, 64), (128, 128), (128, 192), (128, 256),
@@ -71,7 +73,7 @@ def _tiles(deep: int) -> tuple[MemberTiles, ...]:
         (48, 64, 1), (96, 64, 1), (72, 64, 2), (96, 64, 2), (136, 64, 1), (136, 64, 2), (96, 128, 1), (96, 128, 2),
         (136, 128, 2), (152, 128, 2), (152, 256, 1), (152, 256, 2), (176, 192, 1), (176, 192, 2), (176, 256, 2),
     )]  # fmt: skip
-    return (*whole, *small, *few, *shared, *both, *between)
+    return (*whole, *small, *rows, *few, *shared, *both, *between)
 
 
 KERNELS = {

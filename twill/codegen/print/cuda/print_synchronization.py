@@ -14,10 +14,12 @@ from twill.codegen.warp.program import (
     BulkCommit,
     BulkWait,
     Consumed,
+    Cursor,
     Expect,
     Get,
     ProxyFence,
     Publish,
+    Settle,
     Skip,
     SlotRef,
     Sync,
@@ -37,6 +39,13 @@ def _whole_group(ctx: PrintContext, what: str) -> None:
 
 
 # ---------------------------------------------------------------- arefs
+def declared(cursor: Cursor, ctx: PrintContext) -> str:
+    """The declaration of a cursor of a warp group, which counts where slots are settled."""
+    settles = any(isinstance(stmt, Settle) and stmt.cursor == cursor.id for stmt in ctx.group.stmts)
+    kind = "CountedCursor" if settles else "Cursor"
+    return f"{kind}<{ctx.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"
+
+
 def print_acquire(stmt: Acquire, ctx: PrintContext) -> None:
     """All threads wait if all of them will write the slot, else the one that fills it by TMA."""
     wait = f"mbar_wait({ctx.empty(stmt.cursor)}, {ctx.cursors[stmt.cursor]}.parity ^ 1);"

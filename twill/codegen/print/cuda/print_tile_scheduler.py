@@ -3,7 +3,8 @@ each."""
 
 from __future__ import annotations
 
-from twill.codegen.print.cuda.alone import alone
+from dataclasses import replace
+
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import value_type
 from twill.codegen.print.cuda.names import RESERVED
@@ -38,7 +39,25 @@ ANSWER = 16  # bytes of an answer
 
 def count(expr: Expr, ctx: PrintContext) -> str:
     """C of an expression of the tile scheduler."""
-    return print_unsigned(expr, ctx.expression) if is_unsigned(expr) else ctx.expression(expr)
+    return print_unsigned(compared(expr), ctx.expression) if is_unsigned(expr) else ctx.expression(expr)
+
+
+def compared(expr: Expr) -> Expr:
+    """An expression that compares the instance with what it is divided by: in a grid of one axis there is nothing to
+    divide, which a CTA finds out in front of its first load."""
+    match expr:
+        case Apply("rem", (Local(name), extent)) if name == INSTANCE:
+            return _if_below(expr.operands[0], extent, expr.operands[0], expr)
+        case Apply("rem", (Apply("div", (Local(name) as instance, extent)), _)) if name == INSTANCE:
+            return _if_below(instance, extent, Number(0, "u32"), expr)
+        case Apply():
+            return replace(expr, operands=tuple(map(compared, expr.operands)))
+    return expr
+
+
+def _if_below(left: Expr, right: Expr, there: Expr, otherwise: Expr) -> Expr:
+    below = Apply("compare", (left, right), "i1", (("predicate", "lt"), ("signed", 0)))
+    return Apply("select", (below, there, otherwise), "u32")
 
 
 def _line(stmt: SchedulingStmt, text: str, ctx: PrintContext) -> None:
@@ -84,13 +103,8 @@ def print_recall(stmt: Recall, ctx: PrintContext) -> None:
 
 
 def print_set_program_id(stmt: SetProgramId, ctx: PrintContext) -> None:
-    """What the kernel's own code calls it. In a grid of one axis there is nothing to divide, as a CTA that begins with
-    its first load finds out by one comparison."""
-    text = count(stmt.value, ctx)
-    match stmt.value:
-        case Apply("rem", (instance, extent)) if alone(ctx.program):
-            text = f"{count(instance, ctx)} < {count(extent, ctx)} ? {count(instance, ctx)} : {text}"
-    _line(stmt, f"const i32 program_id_{stmt.axis} = {text};", ctx)
+    """What the kernel's own code calls it."""
+    _line(stmt, f"const i32 program_id_{stmt.axis} = {count(stmt.value, ctx)};", ctx)
 
 
 def print_stop_unless(stmt: StopUnless, ctx: PrintContext) -> None:

@@ -21,12 +21,14 @@ from twill.codegen.print.cuda.names import Names, identifier
 from twill.codegen.print.cuda.places import lane_row
 from twill.codegen.print.cuda.print_control import declare_reuse_counts
 from twill.codegen.print.cuda.print_made_maps import declare_made_maps
+from twill.codegen.print.cuda.print_synchronization import declared
 from twill.codegen.print.cuda.print_tile_scheduler import ANSWER, ASKED, loop_head, past
 from twill.codegen.print.cuda.shared import (
     BARRIER_BYTES,
     SharedAddresses,
     answer_at,
     barriers_at,
+    described,
     of_section,
     order_at,
     tensor_at,
@@ -44,12 +46,9 @@ from twill.codegen.warp.program import (
     INSTANCES,
     PLACE,
     AwaitEarlierGrids,
-    Buffer,
     CountReuse,
-    Cursor,
     FetchInstance,
     Multiply,
-    Settle,
     WarpGroup,
     WarpProgram,
 )
@@ -126,7 +125,7 @@ class _Kernel:
             self._roles()
             if cluster is not None and cluster.meets_last:
                 self.out.line()
-                self.out.line("cluster_sync();  // of all threads: nobody touches a CTA that has ended")
+                self.out.line("cluster_wait();  // for all threads: nobody touches a CTA that has ended")
             self._free_tensor_memory()
         return Printed(
             self.out.text(),
@@ -141,7 +140,7 @@ class _Kernel:
     def _constants(self) -> None:
         """Where everything is in shared memory, in bytes from its start."""
         for buffer, name in zip(self.program.buffers, self.shared.buffers, strict=True):
-            self.out.line(f"constexpr u32 {name} = {buffer.offset};  // {_describe(buffer)}")
+            self.out.line(f"constexpr u32 {name} = {buffer.offset};  // {described(buffer)}")
         at = barriers_at(self.program)
         for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
             filled = {"tma": "TMA", INSTANCE_RING: "the group that claims instances"}.get(
@@ -183,6 +182,8 @@ class _Kernel:
         """What threads find made in shared memory."""
         out = self.out
         with out.block("if (threadIdx.x == 0)"):
+            for tensor in (one for one in self.program.maps if not one.made):
+                out.line(f"tma_prefetch_map(&map{tensor.id});")
             for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
                 for name, count in ((full, ring.full_count), (empty, ring.empty_count)):
                     loop = f"for (u32 s = 0; s < {ring.depth}; ++s) " if ring.depth > 1 else ""
@@ -191,8 +192,6 @@ class _Kernel:
             if self.program.cancels:
                 out.line(f"mbar_init(smem + {answer_at(self.program) + ANSWER}, 1);")
             out.line("mbar_init_fence();")
-            for tensor in (one for one in self.program.maps if not one.made):
-                out.line(f"tma_prefetch_map(&map{tensor.id});")
             print_block(self.program.once, ctx.inside())
         if self.program.tensor_columns:
             taken = f"tensor_alloc{self._pair}(smem + {tensor_at(self.program)}, {self.program.tensor_taken})"
@@ -256,9 +255,19 @@ class _Kernel:
             if group.issuer:
                 with out.block(f"if (warps_before == {first // _WARP} && elect_one())"):
                     self._instances(section, ctx)
+                    self._finish(section, ctx)
+                self._leave()
             else:
                 self._threads(section, first, ctx)
                 self._instances(section, ctx)
+                self._leave()
+                self._finish(section, ctx)
+
+    def _leave(self) -> None:
+        """What a role's threads say when they touch the other CTA no more; stores of their own may be under way."""
+        cluster = self.program.cluster
+        if cluster is not None and cluster.meets_last:
+            self.out.line("cluster_arrive();")
 
     def _threads(self, section: Section, first: int, ctx: PrintContext) -> None:
         """Who a thread is within its warp group, and which of its role's groups that is."""
@@ -310,11 +319,11 @@ class _Kernel:
         )
 
     def _instances(self, section: Section, ctx: PrintContext) -> None:
-        """The persistent loop, then what comes after it."""
+        """The persistent loop."""
         out, group = self.out, section.stream
         declare_made_maps(section.groups, ctx)
         for cursor in group.cursors:
-            out.line(self._cursor(cursor, ctx))
+            out.line(declared(cursor, ctx))
         for stmt in group.body:
             if isinstance(stmt, CountReuse):
                 declare_reuse_counts(stmt, ctx)
@@ -348,8 +357,12 @@ class _Kernel:
                         print_block(group.skip, inner.inside())
                         out.line("continue;")
                 self._work(group, inner)
+
+    def _finish(self, section: Section, ctx: PrintContext) -> None:
+        """What comes after the last instance."""
+        group = section.stream
         if group.finish:
-            out.line("// ---- after the last instance")
+            self.out.line("// ---- after the last instance")
             after = ctx.inside()
             if any(isinstance(node, Local) and node.name == INSTANCES for node in nodes(group.finish)):
                 self._past(after)
@@ -381,15 +394,3 @@ class _Kernel:
             return
         name = ctx.define(INSTANCES)
         self.out.line(f"const i32 {name} = {past(ctx.group.loop, ctx)};")
-
-    def _cursor(self, cursor: Cursor, ctx: PrintContext) -> str:
-        settles = any(isinstance(stmt, Settle) and stmt.cursor == cursor.id for stmt in ctx.group.stmts)
-        kind = "CountedCursor" if settles else "Cursor"
-        return f"{kind}<{self.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"
-
-
-def _describe(buffer: Buffer) -> str:
-    shape = " x ".join(map(str, buffer.shape))
-    if buffer.tensor:
-        return f"columns of tensor memory, {buffer.name}: {buffer.slots} x {shape} {buffer.element}"
-    return f"{buffer.name}: {buffer.slots} x {shape} {buffer.element}, swizzle {buffer.swizzle}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from twill.codegen.print.cuda.names import Names
 from twill.codegen.print.cuda.print_per_group import per_group
 from twill.codegen.print.sections import Section, common_name
-from twill.codegen.warp.program import ORDER_BYTES, TENSOR_BYTES, WarpProgram
+from twill.codegen.warp.program import ORDER_BYTES, TENSOR_BYTES, Buffer, WarpProgram
 
 BARRIER_BYTES = 8
 
@@ -33,6 +33,14 @@ class SharedAddresses:
             tuple(str(b.id + 1) for b in program.barriers),  # number 0 is __syncthreads
             names.fresh("walk_at"),
         )
+
+
+def described(buffer: Buffer) -> str:
+    """What a buffer holds, for a comment."""
+    shape = " x ".join(map(str, buffer.shape))
+    if buffer.tensor:
+        return f"columns of tensor memory, {buffer.name}: {buffer.slots} x {shape} {buffer.element}"
+    return f"{buffer.name}: {buffer.slots} x {shape} {buffer.element}, swizzle {buffer.swizzle}"
 
 
 def barriers_at(program: WarpProgram) -> tuple[tuple[int, int], ...]:

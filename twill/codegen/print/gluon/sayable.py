@@ -59,6 +59,7 @@ UNSAID = (
     "warp-votes",
     "packed-floats",
     "unused-indices",
+    "frequent-divisors",
     "early-launch",
     "tensor-overlay",
     "overlay",
