@@ -22,7 +22,7 @@ def test_the_driver_sees_the_innermost_dimension_first() -> None:
         strides=(1040,),
         box=(64, 128),
         swizzle=128,
-        promotion=256,
+        promotion=128,
         nan_outside=False,
     )
 

@@ -180,7 +180,8 @@ class EmissionFigures(Document):
     SM. ordered: parts of I that warp groups must have to spare so that their matrix multiplies are ordered. cached:
     parts of the L2 cache that instances walked together may read. readers: SMs to a row of such instances, at least.
     streamed: bytes on their way to an SM that keep memory busy, of tiles that no other SM reads. rereads: parts of
-    the L2 cache that hold what program instances read, until they read it again.
+    the L2 cache that hold what program instances read, until they read it again. passing: sizes of the L2 cache that a
+    tensor has at most whose tiles leave it first where a launch reads them once (None: none do).
     """
 
     reserved_shared: Figure
@@ -198,6 +199,7 @@ class EmissionFigures(Document):
     readers: Figure
     streamed: Figure
     rereads: Figure
+    passing: Figure | None = None
 
 
 class LaunchFigures(Document):

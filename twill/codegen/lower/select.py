@@ -26,6 +26,7 @@ from twill.codegen.lower.tile_scheduler import tile_scheduler
 from twill.codegen.lower.walk import walk_of
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.program import Cluster, WarpProgram
+from twill.machine.description import Machine
 from twill.tile.program import TileProgram
 
 
@@ -74,8 +75,15 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     target = plan.tiles.target
     choices = Choices(plan.candidate.registers, ping_pong, dynamic, plan.capacity, program.strict, half,
                       cancel=target.cancels, late=plan.candidate.late, overlay=plan.candidate.overlay,
-                      packed=target.packed, early=target.early, columns=columns_of(plan))  # fmt: skip
+                      packed=target.packed, early=target.early, columns=columns_of(plan),
+                      passing=passing_bytes(plan.machine))  # fmt: skip
     return Lowered(scheduler.of(made), choices, besides)
+
+
+def passing_bytes(machine: Machine) -> int:
+    """Bytes of a tensor at most, whose tiles pass through the L2 cache where they are read once."""
+    passing = machine.emitting.passing
+    return 0 if passing is None or machine.l2 is None else int(passing.value * machine.l2.value)
 
 
 def refuse_order_of_walk(asked: Order, cluster: bool, program: TileProgram) -> None:

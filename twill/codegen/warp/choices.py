@@ -19,7 +19,8 @@ class Choices:
     they are read first. overlay: whether buffers of loops that follow one another may lie over
     one another. packed: whether instructions that compute two f32 at once are used.
     early: whether launches may begin before those in front of them have ended. columns: of tensor memory that a CTA may
-    have (0: any number)."""
+    have (0: any number). passing: bytes of a tensor at most, whose tiles leave the L2 cache first where a launch reads
+    them once (0: none does)."""
 
     partial_sums: bool
     ping_pong: bool
@@ -34,6 +35,7 @@ class Choices:
     packed: bool = False
     early: bool = False
     columns: int = 0
+    passing: int = 0
 
 
 def each_body(program: WarpProgram, change: Callable[[WarpGroup], tuple[Stmt, ...]]) -> WarpProgram:

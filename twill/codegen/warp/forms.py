@@ -45,7 +45,7 @@ _STATEMENTS = {
     aref.Acquire: "acquire {cursor:cursor}",
     aref.Expect: "expect {cursor:cursor} {bytes:int} bytes",
     aref.TmaLoad: "tma load {map:map}[{coordinates:exprs}] -> {target:slot} full at {cursor:cursor}"
-                  "<< by CTA {sender:int} for all>>",
+                  "<< by CTA {sender:int} for all>><< passing where {passing:expr}>>",
     aref.MakeMap: "make map {map:map}: [{sizes:sizes}] by [{strides:exprs}], offset {offset:expr}, "
                   "through {scratch:buffer}",
     aref.ShowMaps: "show maps {maps:maps}",

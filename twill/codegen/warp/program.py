@@ -140,6 +140,7 @@ from twill.codegen.warp.statements import (
     DIGITS,
     FACTOR,
     INSTANCES,
+    NEVER,
     NORMAL,
     PAIRED,
     PAIRS,
@@ -188,17 +189,17 @@ from twill.tile.program import TileProgram
 
 __all__ = [
     "ANSWER_BYTES", "Acquire", "Advance", "Aref", "Arrive", "Atomic", "Attributes", "AwaitEarlierGrids", "Buffer",
-    "BulkCommit", "BulkWait", "Cluster", "Commit", "Compute", "Consumed", "Copy", "CopyScales", "CountReuse", "Cursor",
-    "DIGITS", "Define", "Elect", "Evenly", "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Fragment", "Get",
-    "Histogram", "INSTANCE", "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop", "Keep", "LAST_PART", "Let",
-    "LoadAccumulator", "LoadGlobal", "LoadShared", "MakeMap", "Multiply", "NEIGHBOUR", "NORMAL", "NamedBarrier",
-    "ORDER_BYTES", "Operand", "PAIRED", "PAIRS", "PLACE", "POLYNOMIAL", "PRESENT", "Pipeline", "ProxyFence", "Publish",
-    "PublishInstance", "RANK", "RECALLED", "RECEIVED", "Range", "Rearrange", "Recall", "ReceiveElected",
-    "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "ScalarLoop", "Scan", "SchedulingStmt", "SetProgramId", "Settle",
-    "ShowMaps", "Skip", "SlotRef", "Stmt", "StopUnless", "StoreAccumulator", "StoreGlobal", "StoreScales",
-    "StoreShared", "SumParts", "Sync", "TENSOR_BYTES", "TensorMapSpec", "TensorMultiply", "TmaLoad", "TmaStore",
-    "Visit", "WARP_VOTE", "WaitGroups", "WarpGroup", "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk",
-    "with_blocks",
+    "BulkCommit", "BulkWait", "Cluster", "Commit", "Compute", "Consumed", "Copy", "CopyScales", "CountReuse",
+    "Cursor", "DIGITS", "Define", "Elect", "Evenly", "Expect", "FACTOR", "Fence", "FetchInstance", "Fill",
+    "Fragment", "Get", "Histogram", "INSTANCE", "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop", "Keep",
+    "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal", "LoadShared", "MakeMap", "Multiply", "NEIGHBOUR", "NEVER",
+    "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PAIRED", "PAIRS", "PLACE", "POLYNOMIAL", "PRESENT",
+    "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RANK", "RECALLED", "RECEIVED", "Range", "Rearrange",
+    "Recall", "ReceiveElected", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "ScalarLoop", "Scan",
+    "SchedulingStmt", "SetProgramId", "Settle", "ShowMaps", "Skip", "SlotRef", "Stmt", "StopUnless",
+    "StoreAccumulator", "StoreGlobal", "StoreScales", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES",
+    "TensorMapSpec", "TensorMultiply", "TmaLoad", "TmaStore", "Visit", "WARP_VOTE", "WaitGroups", "WarpGroup",
+    "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from twill.codegen.warp.expression import Expr, PerGroup
+from twill.codegen.warp.expression import Expr, Number, PerGroup
 from twill.codegen.warp.resources import Operand, SlotRef, Window
 
 INSTANCES = "instances_before"
@@ -28,6 +28,9 @@ class Stmt:
 
     line: int = field(default=0, kw_only=True)
     note: str = field(default="", kw_only=True)
+
+
+NEVER = Number(0, "i1")
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,8 @@ class TmaLoad(Stmt):
 
     coordinates: of the box's first element, outermost first (elements; may lie out of bounds: zeros).
     `target.columns` and `target.rows` are the part of the tile that the box fills. sender: the CTA of the cluster that
-    alone issues it, for the slots and full barriers of all (-1: every CTA for itself).
+    alone issues it, for the slots and full barriers of all (-1: every CTA for itself). passing: where that holds (i1)
+    nobody reads the box again, and it leaves the L2 cache first.
     """
 
     map: int
@@ -115,6 +119,7 @@ class TmaLoad(Stmt):
     target: SlotRef
     cursor: int
     sender: int = -1
+    passing: Expr = NEVER
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.print_made_maps import map_name
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import (
+    NEVER,
     Acquire,
     Advance,
     Arrive,
@@ -165,6 +166,10 @@ def print_tma_load(stmt: TmaLoad, ctx: PrintContext) -> None:
     barrier of its first CTA."""
     to, coordinates = _part(stmt.target, ctx), _coordinates(stmt.coordinates, stmt.map, ctx)
     through = map_name(stmt.map, ctx.program)
+    if stmt.passing != NEVER:
+        policy = f"{ctx.expression(stmt.passing)} ? l2_evict_first() : l2_evict_normal()"
+        one_thread(f"tma_load_hint({to}, {through}, {ctx.full(stmt.cursor)}, {policy}, {coordinates});", ctx)
+        return
     if stmt.sender < 0:
         load = "tma_load_pair" if ctx.aref(stmt.cursor).pair else "tma_load"
         one_thread(f"{load}({to}, {through}, {ctx.full(stmt.cursor)}, {coordinates});", ctx)

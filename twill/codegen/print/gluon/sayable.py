@@ -60,6 +60,7 @@ UNSAID = (
     "packed-floats",
     "unused-indices",
     "frequent-divisors",
+    "read-once",
     "early-launch",
     "tensor-overlay",
     "overlay",

@@ -1,0 +1,111 @@
+"""Tiles that a launch reads once leave the L2 cache first.
+
+Whether it does depends on the launch: a product of few rows reads each tile of its weights once, the same kernel with
+more rows many times. So each loop asks, in front of it, whether all instances together load about as many tiles from
+a tensor as it has::
+
+    let b_passes = (4 * instances * trip) <= (5 * cdiv(K, 64) * cdiv(N, 128))
+    ... tma load b[...] -> ... passing where b_passes
+
+What passes pushes nothing out of the cache that is needed later, or is yet to be written to memory. Tensors of several
+times the size of the cache are left as they are: there the cache writes back little beside what is read, and lines
+that go first may go before the next copy asks for the other half of them.
+
+Left out are loops whose tensor is loaded elsewhere in the kernel, too, and clusters, whose tiles have two readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+
+from twill.codegen.warp.choices import Choices, each_body
+from twill.codegen.warp.expression import Apply, Expr, Local, Number, NumPrograms
+from twill.codegen.warp.parameters import nodes
+from twill.codegen.warp.program import (
+    Let,
+    Pipeline,
+    Stmt,
+    TensorMapSpec,
+    TmaLoad,
+    WarpGroup,
+    WarpProgram,
+    with_blocks,
+)
+from twill.graph.work import moved_bytes
+
+WIDE, AXES = "i64", 3  # of a launch grid
+MANY = 8  # elements, which are whole bytes of whatever type
+LOADS, TILES = 4, 5  # five loads for four tiles are still one each: parts of a sum end at whole tiles
+
+
+def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+    """The pass."""
+    if not choices.passing or program.cluster is not None or program.walk:
+        return program
+    loaded = [node.map for node in nodes(tuple(group.body for group in program.groups)) if isinstance(node, TmaLoad)]
+    return each_body(program, lambda group: tuple(passing(group, program, loaded, choices.passing)))
+
+
+def passing(group: WarpGroup, program: WarpProgram, loaded: list[int], most: int) -> Iterator[Stmt]:
+    """The body of a warp group whose loops ask. loaded: maps of all loads of the program, as often as they are loaded.
+    most: bytes of a tensor that passes."""
+    for stmt in group.body:
+        if isinstance(stmt, Pipeline):
+            for number, boxes in copies(stmt).items():
+                spec = program.maps[number]
+                inside = sum(isinstance(node, TmaLoad) and node.map == number for node in nodes(stmt))
+                if spec.made or None in spec.sizes or inside != loaded.count(number):
+                    continue
+                name = f"{spec.argument.replace('.', '_')}_passes"
+                yield Let(name, is_read_once(spec, stmt.trip, boxes, most), line=stmt.line)
+                stmt = marked(stmt, number, name)
+        yield stmt
+
+
+def copies(loop: Pipeline) -> dict[int, int]:
+    """Copies of an iteration through each map."""
+    found: dict[int, int] = {}
+    for node in nodes(loop.steady):
+        if isinstance(node, TmaLoad):
+            found[node.map] = found.get(node.map, 0) + 1
+    return found
+
+
+def is_read_once(spec: TensorMapSpec, trip: Expr, boxes: int, most: int) -> Expr:
+    """Whether a launch whose instances run a loop so often reads a tensor once, which is not too large to pass."""
+    sizes = [widened(size) for size in spec.sizes if size is not None]
+    tiles = (over(size, box) for size, box in zip(sizes, spec.box, strict=True))
+    instances = reduce(times, (widened(NumPrograms(axis)) for axis in range(AXES)))
+    loads = times(times(instances, widened(trip)), Number(boxes, WIDE))
+    room = Number(most * MANY // moved_bytes((MANY,), spec.element), WIDE)
+    small = Apply("compare", (reduce(times, sizes), room), "i1", (("predicate", "le"), ("signed", 1)))
+    many, few = times(loads, Number(LOADS, WIDE)), times(reduce(times, tiles), Number(TILES, WIDE))
+    once = Apply("compare", (many, few), "i1", (("predicate", "le"), ("signed", 1)))
+    return Apply("and", (once, small), "i1")
+
+
+def widened(expr: Expr) -> Expr:
+    """In 64 bits."""
+    return expr if expr.element == WIDE else Apply("cast", (expr,), WIDE)
+
+
+def times(left: Expr, right: Expr) -> Expr:
+    """The product."""
+    return left if right == Number(1, WIDE) else Apply("mul", (left, right), WIDE)
+
+
+def over(size: Expr, box: int) -> Expr:
+    """Boxes along an axis."""
+    if box == 1:
+        return size
+    more = Apply("add", (size, Number(box - 1, WIDE)), WIDE)
+    return Apply("div", (more, Number(box, WIDE)), WIDE, (("signed", 1),))
+
+
+def marked(stmt: Stmt, number: int, name: str) -> Stmt:
+    """A statement whose loads through a map pass where the scalar holds."""
+    if isinstance(stmt, TmaLoad):
+        return replace(stmt, passing=Local(name, "i1")) if stmt.map == number else stmt
+    return with_blocks(stmt, lambda block: (marked(inner, number, name) for inner in block))
