@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from twill.codegen.emission import extract
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.sequential import run
@@ -38,3 +40,30 @@ def test_a_second_loop_goes_on_with_the_transposed_sum(kernel_file: Callable[...
         run(program, (1,), arrays, {"n": 2})
         found.append(arrays["y"])
     assert np.array_equal(found[0], found[1]) and found[0].any()
+
+
+GEMM = ("examples/gemm.py", "bf16")
+
+
+def descriptors(rows: int, columns: int) -> tuple[list[str], list[str]]:
+    """Types and constants of the GEMM by descriptors, in tiles of so many rows and columns and 64 of K."""
+    blocks = {"a_desc": (rows, 64), "b_desc": (64, columns), "c_desc": (rows, columns)}
+    types = [f"{name}=tensordesc<bf16[{a}, {b}]>" for name, (a, b) in blocks.items()]
+    return types, [f"BLOCK_M={rows}", f"BLOCK_N={columns}", "BLOCK_K=64"]
+
+
+@pytest.mark.usefixtures("at_root")
+@pytest.mark.parametrize(
+    ("rows", "columns", "across"),
+    [(8, 64, True), (16, 128, True), (136, 64, True), (64, 64, False), (128, 96, False), (16, 80, False)],
+)
+def test_loaded_tiles_are_multiplied_transposed_where_only_their_columns_are_rows_of_the_tensor_core(
+    rows: int, columns: int, across: bool
+) -> None:
+    types, constants = descriptors(rows, columns)
+    kernel = extract(*GEMM, types, constants)
+    assert (kernel.behind["computed-operands"] is not kernel.behind["mma-precision"]) is across
+    shape = (columns, rows) if across else (rows, columns)
+    assert {(node.mma.m, node.mma.n) for region in kernel.graph.regions for node in region.nodes if node.mma} == {shape}
+    written = kernel.as_written()
+    assert (written is not None) is across and (written or kernel).graph.regions
