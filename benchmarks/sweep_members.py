@@ -54,7 +54,10 @@ def _tiles(deep: int) -> tuple[MemberTiles, ...]:
         (64, 32, 2 * deep), (64, 64, deep), (64, 64, 2 * deep), (64, 128, deep), (64, 128, 2 * deep), (64, 256, deep),
         (128, 64, deep), (128, 128, deep), (192, 128, deep), (128, 256, deep),
     )]  # fmt: skip
-    rows = [MemberTiles(m, n, k, 1, split=True) for m, n, k in ((64, 64, 2 * deep), (128, 128, deep))]
+    rows = [MemberTiles(m, n, k, 1, cluster, split=True) for m, n, k, cluster in (
+        (64, 64, 2 * deep, 1), (128, 128, deep, 1), (16, 64, 2 * deep, 2), (128, 64, deep, 2), (128, 128, deep, 2),
+        (144, 64, deep, 2), (96, 128, deep, 2), (160, 256, deep, 2), (128, 192, deep, 2),
+    )]  # fmt: skip
     few = [MemberTiles(m, n, k, 8, cluster, split=True) for m, n, k, cluster in (
         (16, 64, deep, 1), (16, 64, 2 * deep, 1), (16, 128, deep, 1), (32, 64, deep, 1), (32, 64, 2 * deep, 1),
         (16, 64, deep, 2), (16, 64, 2 * deep, 2), (16, 128, deep, 2), (32, 64, deep, 2), (32, 64, 2 * deep, 2),

@@ -46,18 +46,25 @@ def test_a_gemm_without_promises_is_right_at_odd_sizes(name: str, split: int) ->
         assert not verified(emission.build.ptx, emission.manifest, emission.program, made).said()
 
 
-@pytest.mark.parametrize(("rows", "split", "cluster"), [(8, 2, 1), (16, 1, 2), (136, 1, 1)])
+@pytest.mark.parametrize(
+    ("rows", "columns", "split", "cluster"), [(8, 64, 2, 1), (16, 64, 1, 2), (136, 64, 1, 1), (96, 128, 1, 1)]
+)
 def test_a_gemm_in_tiles_of_other_rows_than_the_tensor_core_has_is_right_at_odd_sizes(
-    rows: int, split: int, cluster: int
+    rows: int, columns: int, split: int, cluster: int
 ) -> None:
-    """One row, a row more than a tile, no iteration of K in the last part; stored transposed by the TMA."""
-    blocks = {"a_desc": (rows, 64), "b_desc": (64, 64), "c_desc": (rows, 64)}
+    """One row, a row more than a tile, no iteration of K in the last part; stored transposed by the TMA, panel by panel
+    where a tile has two."""
+    blocks = {"a_desc": (rows, 64), "b_desc": (64, columns), "c_desc": (rows, columns)}
     types = tuple(f"{name}=tensordesc<bf16[{a}, {b}]>" for name, (a, b) in blocks.items())
-    kernel = extract("examples/gemm.py", "bf16", types, (f"BLOCK_M={rows}", *SMALL[1:]), split=split)
+    kernel = extract(
+        "examples/gemm.py", "bf16", types, (f"BLOCK_M={rows}", f"BLOCK_N={columns}", "BLOCK_K=64"), split=split
+    )
     options = SolveOptions(strategy="heuristic", blocks=1, fuse=False)
     emission = emit_solved(kernel, machine(), lambda graph, on: solve(graph, on, options), cluster=cluster)
     assert f"wgmma.mma_async.sync.aligned.m64n{rows}k16" in emission.build.ptx
     assert any(one.argument == "c_desc" for one in emission.program.maps)
+    staged = {buffer.shape for buffer in emission.program.buffers if buffer.name.startswith("staging")}
+    assert staged == {(rows, 64)}
     problem = problem_of(kernel.specialization)
     assert problem is not None
     for sizes in ({"M": 1, "N": 120, "K": 104}, {"M": rows + 1, "N": 72, "K": 200}):

@@ -82,6 +82,13 @@ def test_instances_that_order_tiles_themselves_share_where_they_agree() -> None:
     assert guard.otherwise == tuple(replace(load, sender=-1) for load in halves)
 
 
+def test_neighbours_in_a_row_of_tiles_share_what_the_row_reads() -> None:
+    read = extract("examples/gemm.py", "bf16", const=("GROUP_M=1",))
+    program = lower(read.program, scheduled(read.program, 2), H100, cluster=2)
+    assert shared(program) and all(ring.startswith("a") for ring in shared(program))
+    assert verify(program, problem_of(read.specialization)) == ()
+
+
 def test_kernels_with_nothing_in_common_are_refused_with_every_reason() -> None:
     tile = attention()
     with pytest.raises(exc.UnsupportedInKernel) as raised:
@@ -113,6 +120,9 @@ def apply(kind: str, *operands: Expr) -> Apply:
         (apply("div", apply("rem", PID, TILES), WIDTH), True),
         (apply("div", TILES, PID), False),
         (apply("add", apply("div", PID, TILES), apply("rem", PID, TILES)), False),
+        (apply("rem", PID, apply("min", TILES, Number(1))), True),
+        (apply("rem", PID, apply("min", TILES, Number(8))), False),
+        (apply("div", PID, apply("min", TILES, Number(1))), False),
     ],
 )
 def test_quotients_of_an_index_change_seldom(expr: Expr, rare: bool) -> None:

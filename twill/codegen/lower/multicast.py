@@ -192,13 +192,24 @@ def fixed(plan: LoweringPlan, value: int) -> Expr | Unlike:
     return InlinedScalars(plan.wired).value(value, OUTSIDE)
 
 
+def is_one(divisor: Expr) -> bool:
+    """Whether a divisor is 1: it is no more, as rows of a raster group of one row are."""
+    match divisor:
+        case Apply("min", (_, Number(value))) | Apply("min", (Number(value), _)):
+            return value == 1
+    return False
+
+
 def seldom(expr: Expr, axis: int) -> bool:
     """Whether an integer changes in few steps along an axis only: it depends on quotients of the index alone."""
     match expr:
         case ProgramId(of):
             return of != axis
         case Apply("div", (left, right)):
-            return seldom(right, axis) and (right != Number(1) or seldom(left, axis))
+            one = right == Number(1) or is_one(right)
+            return (one or seldom(right, axis)) and (not one or seldom(left, axis))
+        case Apply("rem", (_, right)) if is_one(right):
+            return True
         case Apply(_, operands):
             return all(seldom(operand, axis) for operand in operands)
     return True

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.codegen.lower.elected import elect, follow
+from twill.codegen.lower.memory import element_bytes
 from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.staging import hosts, panel_columns, panels
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.transfers import Part
 from twill.codegen.warp.expression import Expr, Number
-from twill.codegen.warp.layout import Accumulator, Layout
+from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Layout
 from twill.codegen.warp.program import (
     Acquire,
     BulkCommit,
@@ -31,6 +32,8 @@ from twill.codegen.warp.program import (
 )
 from twill.tile.flat import UNIFORM, Step
 from twill.tile.vocabulary import ELECTED, combining
+
+PACKED, WARPS = 2, 4  # bytes of elements that a register holds two of; of a warp group
 
 
 @dataclass(frozen=True)
@@ -188,7 +191,7 @@ class Stores:
             return None
         shape, element, layout = tiles.core(cell), step.op.access.element, tiles.layout(view.base)
         whole = panels(shape, element) <= self.tools.rings.panels
-        if not whole or not isinstance(layout, Accumulator):
+        if not isinstance(layout, Accumulator) or not (whole or has_panels(layout, shape, element)):
             return None
         return scope.base(view.base, False, layout)
 
@@ -280,6 +283,12 @@ class Stores:
     def finish(self) -> list[Stmt]:
         """Nothing is left behind when the CTA ends."""
         return [BulkWait(0, read=False)] if self.committed else []
+
+
+def has_panels(layout: Accumulator, shape: tuple[int, ...], element: str) -> bool:
+    """Whether a panel of what is stored transposed is some whole blocks of rows that a group holds."""
+    packed = element_bytes(element) == PACKED and layout.warp_rows == WARP_ROWS
+    return packed and not panel_columns(shape, element) % (layout.warp_rows * WARPS)
 
 
 def in_turns(panels: int, buffers: int) -> tuple[int, ...]:

@@ -253,7 +253,7 @@ class LoadShared(Stmt):
 
 @dataclass(frozen=True)
 class StoreShared(Stmt):
-    """A slot's tile (or its transpose) = operand. columns: of the operand, that go to the whole of `target`."""
+    """A slot's tile = operand (or its transpose). columns: of what is stored, that go to the whole of `target`."""
 
     operand: int
     target: SlotRef

@@ -40,12 +40,14 @@ from twill.codegen.warp.layout import (
 )
 from twill.codegen.warp.program import Buffer, LoadShared, SlotRef, StoreShared
 
+BLOCK = 64  # rows that the warps of a group have at a time
 _CHUNK = 16  # bytes that a swizzle moves together
 
 
 @dataclass(frozen=True)
 class _Move:
-    """One tile to move. at: C of the slot's address. fragment, layout: in registers; first: its first column."""
+    """One tile to move. at: C of the slot's address. fragment, layout: in registers; first: its first column. rows: of
+    it, as many blocks (None: all)."""
 
     ctx: PrintContext
     fragment: int
@@ -54,6 +56,7 @@ class _Move:
     transposed: bool
     first: int
     columns: int
+    rows: tuple[int, int] | None = None
 
     @property
     def layout(self) -> Layout:
@@ -100,10 +103,11 @@ def print_load_shared(stmt: LoadShared, ctx: PrintContext) -> None:
 
 
 def print_store_shared(stmt: StoreShared, ctx: PrintContext) -> None:
-    """The whole fragment, or some of its columns."""
+    """The whole fragment, or some of its columns, or of its transpose's."""
     shape = shape_of(ctx.fragment(stmt.operand).layout)
-    first, last = stmt.columns or (0, shape[1] if len(shape) == 2 else 0)
-    _print(_Move(ctx, stmt.operand, stmt.target, True, stmt.transposed, first, last - first))
+    whole = (0, shape[1] if len(shape) == 2 else 0)
+    (first, last), rows = (whole, stmt.columns) if stmt.transposed else (stmt.columns or whole, None)
+    _print(_Move(ctx, stmt.operand, stmt.target, True, stmt.transposed, first, last - first, rows))
 
 
 def _print(move: _Move) -> None:
@@ -141,7 +145,7 @@ def _print_tile(move: _Move) -> None:
 def _check_fit(move: _Move) -> None:
     shape = shape_of(move.layout)
     if len(shape) == 2:
-        shape = (shape[0], move.columns)
+        shape = (shape[0] if move.rows is None else move.rows[1] - move.rows[0], move.columns)
     if move.transposed:
         shape = shape[::-1]
     tile = move.buffer.shape
@@ -181,6 +185,7 @@ def _transposed_matrices(move: _Move) -> None:
     layout, (row, byte), out = move.layout, move.origin, move.ctx.out
     assert isinstance(layout, Accumulator)
     panel = move.buffer.panel
+    blocks = _blocks_of(move, layout)
     if layout.rows > 64 and (byte % panel or layout.warp_rows != WARP_ROWS):
         _single_elements(move)
         return
@@ -191,12 +196,20 @@ def _transposed_matrices(move: _Move) -> None:
     for count, columns, first in ((4, 16, 0), (2, 8, move.columns // 16 * 16)):
         steps = (move.columns - first) // columns
         if steps:
-            with _blocks(move, layout.rows), out.unrolled(f"i32 j = 0; j < {steps}; ++j"):
-                start = f"{per_block} * mb + " if layout.rows > 64 else ""
-                registers = _registers(move, start, count, (move.first + first) // 4)
+            with _blocks(move, BLOCK * len(blocks)), out.unrolled(f"i32 j = 0; j < {steps}; ++j"):
+                start = f"{per_block} * mb + " if len(blocks) > 1 else ""
+                registers = _registers(move, start, count, (move.first + first) // 4 + per_block * blocks.start)
                 place = f"at + j * {columns * panel}{_plus((row + first) * panel)}"
-                place += f" + mb * {block_bytes}" if layout.rows > 64 else ""
+                place += f" + mb * {block_bytes}" if len(blocks) > 1 else ""
                 out.line(f"{_verb(move)}_x{count}_trans({place}, {', '.join(registers)});")
+
+
+def _blocks_of(move: _Move, layout: Accumulator) -> range:
+    """The blocks of a fragment's rows that are moved. Raises UnsupportedInKernel for parts of a block."""
+    first, last = move.rows or (0, layout.rows)
+    if move.rows is not None and (first % BLOCK or last % BLOCK or layout.warp_rows != WARP_ROWS):
+        raise exc.UnsupportedInKernel(f"rows {first} to {last} of '{move.name}' are no blocks of {BLOCK}")
+    return range(first // BLOCK, -(-last // BLOCK))
 
 
 def _registers(move: _Move, start: str, count: int, first: int) -> list[str]:
@@ -250,7 +263,7 @@ def _rows_apart(move: _Move) -> bool:
 
 def _blocks(move: _Move, rows: int) -> AbstractContextManager[None]:
     """A loop over blocks of 64 rows, if there are several."""
-    return move.ctx.out.unrolled(f"i32 mb = 0; mb < {rows // 64}; ++mb") if rows > 64 else nullcontext()
+    return move.ctx.out.unrolled(f"i32 mb = 0; mb < {rows // BLOCK}; ++mb") if rows > BLOCK else nullcontext()
 
 
 def _guarded(out: TextWriter, condition: str) -> AbstractContextManager[None]:

@@ -163,9 +163,11 @@ def _store_shared(stmt: StoreShared, program: WarpProgram, fragments: Fragments)
     yield from _element(buffer, fragment)
     shape = shape_of(fragment.layout)
     if stmt.columns is not None:
-        if stmt.columns[1] > shape[-1]:
-            yield f"columns to {stmt.columns[1]} of `{fragment.name}`, which has {shape[-1]}"
-        shape = (*shape[:-1], stmt.columns[1] - stmt.columns[0])
+        across = shape[::-1] if stmt.transposed else shape
+        if stmt.columns[1] > across[-1]:
+            yield f"columns to {stmt.columns[1]} of `{fragment.name}`, which has {across[-1]}"
+        some = (*across[:-1], stmt.columns[1] - stmt.columns[0])
+        shape = some[::-1] if stmt.transposed else some
     yield from _same(buffer, _tile(stmt.target, program, stmt.transposed), fragment, shape)
 
 

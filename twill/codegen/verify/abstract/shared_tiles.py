@@ -42,9 +42,9 @@ def store_shared(actor: Actor, stmt: StoreShared) -> None:
     """Registers into a tile."""
     name = actor.machine.program.buffers[stmt.target.buffer].name
     value = actor.fragments.read(stmt.operand, actor.line)
+    value = value.T if stmt.transposed else value
     if stmt.columns is not None:
         value = value[..., stmt.columns[0] : stmt.columns[1]]
-    value = value.T if stmt.transposed else value
     mapping = mapping_of(actor, stmt.operand, stmt.target, stmt.transposed, stmt.columns)
     slot = generic(actor, stmt.target, True, f"StoreShared to `{name}`", mapping)
     view = actor.machine.shared.view(stmt.target, slot)
