@@ -65,7 +65,8 @@ def emission(machine: Machine) -> Table:
     table = figures_table("emitted code", "what")
     for name in type(machine.emitting).model_fields:
         figure = getattr(machine.emitting, name)
-        table.add_row(name, number(figure), source(figure))
+        if figure is not None:
+            table.add_row(name, number(figure), source(figure))
     return table
 
 

@@ -46,8 +46,7 @@ _CHUNK = 16  # bytes that a swizzle moves together
 
 @dataclass(frozen=True)
 class _Move:
-    """One tile to move. at: C of the slot's address. fragment, layout: in registers; first: its first column. rows: of
-    it, as many blocks (None: all)."""
+    """One tile to move. fragment, layout: in registers; first: its first column; rows: of it (None: all)."""
 
     ctx: PrintContext
     fragment: int
@@ -104,8 +103,7 @@ def print_load_shared(stmt: LoadShared, ctx: PrintContext) -> None:
 
 def print_store_shared(stmt: StoreShared, ctx: PrintContext) -> None:
     """The whole fragment, or some of its columns, or of its transpose's."""
-    shape = shape_of(ctx.fragment(stmt.operand).layout)
-    whole = (0, shape[1] if len(shape) == 2 else 0)
+    whole = (0, (*shape_of(ctx.fragment(stmt.operand).layout), 0, 0)[1])
     (first, last), rows = (whole, stmt.columns) if stmt.transposed else (stmt.columns or whole, None)
     _print(_Move(ctx, stmt.operand, stmt.target, True, stmt.transposed, first, last - first, rows))
 
@@ -185,7 +183,8 @@ def _transposed_matrices(move: _Move) -> None:
     layout, (row, byte), out = move.layout, move.origin, move.ctx.out
     assert isinstance(layout, Accumulator)
     panel = move.buffer.panel
-    blocks = _blocks_of(move, layout)
+    begin, end = move.rows or (0, layout.rows)
+    blocks = range(begin // BLOCK, -(-end // BLOCK))  # panels of what is stored are whole blocks
     if layout.rows > 64 and (byte % panel or layout.warp_rows != WARP_ROWS):
         _single_elements(move)
         return
@@ -202,14 +201,6 @@ def _transposed_matrices(move: _Move) -> None:
                 place = f"at + j * {columns * panel}{_plus((row + first) * panel)}"
                 place += f" + mb * {block_bytes}" if len(blocks) > 1 else ""
                 out.line(f"{_verb(move)}_x{count}_trans({place}, {', '.join(registers)});")
-
-
-def _blocks_of(move: _Move, layout: Accumulator) -> range:
-    """The blocks of a fragment's rows that are moved. Raises UnsupportedInKernel for parts of a block."""
-    first, last = move.rows or (0, layout.rows)
-    if move.rows is not None and (first % BLOCK or last % BLOCK or layout.warp_rows != WARP_ROWS):
-        raise exc.UnsupportedInKernel(f"rows {first} to {last} of '{move.name}' are no blocks of {BLOCK}")
-    return range(first // BLOCK, -(-last // BLOCK))
 
 
 def _registers(move: _Move, start: str, count: int, first: int) -> list[str]:

@@ -167,7 +167,7 @@ def print_tma_load(stmt: TmaLoad, ctx: PrintContext) -> None:
     to, coordinates = _part(stmt.target, ctx), _coordinates(stmt.coordinates, stmt.map, ctx)
     through = map_name(stmt.map, ctx.program)
     if stmt.passing != NEVER:
-        policy = f"{ctx.expression(stmt.passing)} ? l2_evict_first() : l2_evict_normal()"
+        policy = f"l2_passing({ctx.expression(stmt.passing)})"
         one_thread(f"tma_load_hint({to}, {through}, {ctx.full(stmt.cursor)}, {policy}, {coordinates});", ctx)
         return
     if stmt.sender < 0:
