@@ -16,6 +16,7 @@ from tests.golden_schedules import Example, kernel, lowered, machine, schedule
 from twill import exc
 from twill.codegen import emit
 from twill.codegen.compile.facts import MOST_SPILLED, KernelFacts, Remark
+from twill.codegen.compile.nvrtc import Build
 from twill.codegen.emission import emit_scheduled, emit_solved, extract, with_slow_builds
 from twill.codegen.lower.candidates import Attempt, LoweringCandidate
 from twill.codegen.print.cuda import compiled
@@ -59,7 +60,9 @@ class Builds:
     def lowered(self, wired: object, given: Schedule, on: Machine, candidate: LoweringCandidate, *_: object) -> Any:
         return f"the program of strategy {given.strategy} with {candidate.room} registers free"
 
-    def built(self, program: object, spec: object, given: Schedule, *more: object, last_resort: bool = False) -> Any:
+    def built(
+        self, program: object, spec: object, given: Schedule, *more: object, last_resort: bool = False, made: Any = None
+    ) -> Any:
         self.schedules.append(given)
         self.asked.append((program, last_resort))
         if self.endings:
@@ -208,7 +211,7 @@ def test_a_build_that_is_refused_ends_the_abstract_machine(monkeypatch: pytest.M
     """And is the refusal, whatever the machine says."""
     asked = Event()
 
-    def refuse(*given: object, last_resort: bool) -> None:
+    def refuse(*given: object, last_resort: bool, made: object) -> None:
         asked.wait(60)
         raise refusal("budget", "too many")
 
@@ -226,7 +229,7 @@ def test_a_build_that_is_refused_ends_the_abstract_machine(monkeypatch: pytest.M
 
 def test_fail_an_emission_whose_time_ends_on_the_abstract_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock goes on by a second whenever it is asked: in front of every launch."""
-    monkeypatch.setattr(emit, "build_kernel", lambda *given, last_resort: EMITTED)
+    monkeypatch.setattr(emit, "build_kernel", lambda *given, last_resort, made: EMITTED)
     monkeypatch.setattr(emit, "refuse_early", lambda program, built: None)
 
     def emitted(seconds: float) -> int:
@@ -254,7 +257,7 @@ def test_fail_an_emission_whose_compiler_works_on_when_it_is_late(monkeypatch: p
 
         return work
 
-    def build(*given: object, last_resort: bool) -> object:
+    def build(*given: object, last_resort: bool, made: object) -> object:
         done.wait(60)
         return EMITTED
 
@@ -275,6 +278,45 @@ def test_fail_an_emission_whose_compiler_works_on_when_it_is_late(monkeypatch: p
         done.set()
     now[:] = [0.0]
     assert emitted() is EMITTED
+
+
+def test_what_was_built_and_is_slow_is_taken_without_the_compiler_when_the_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another candidate that may be faster is not waited for then, and what the compiler worked at for so long it does
+    not make again."""
+    done, now, built = Event(), [0.0], Build("sm_90a", "", b"", "", "", ())
+    first = refusal("spill", "spills 36 bytes", 36)
+    first.build = built
+    slow = SimpleNamespace(facts=facts(36), program=SimpleNamespace(program=SimpleNamespace(kernel="gemm")))
+    asked: list[object] = []
+
+    def build(*given: object, last_resort: bool, made: object) -> object:
+        asked.append(made)
+        if len(asked) == 1:
+            now[0] = 30
+            raise first
+        if made is None:
+            done.wait(60)
+        return slow
+
+    def verified(*given: object, **named: object) -> tuple[()]:
+        if len(asked) > 1:
+            now[0] = 41
+        return ()
+
+    monkeypatch.setattr(emit, "build_kernel", build)
+    monkeypatch.setattr(emit, "refuse_early", lambda program, built: None)
+    monkeypatch.setattr(emit, "refuse_misordered", lambda program, built: None)
+    monkeypatch.setattr(emit, "verify", verified)
+    solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
+    patient, notes = PatientSolver(solved, 40, lambda: now[0]), list[str]()
+    try:
+        made = with_slow_builds(lambda: emit_solved(kernel(GEMM), machine(), patient), notes.append)
+    finally:
+        done.set()
+    assert made is cast(Any, slow) and asked == [None, None, built]
+    assert notes == ["gemm spills: 36 bytes a thread, as all that was tried; smaller tiles may be faster"]
 
 
 def answers_once() -> Solver:
