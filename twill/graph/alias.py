@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from twill.graph.dependence import Edge
 from twill.tile.affine import Polynomial
-from twill.tile.program import Access, Axis, Op
+from twill.tile.program import Access, Axis, Loop, Op, loops_of, reads, walk
 from twill.tile.vocabulary import ELECTED
 
 
@@ -27,10 +27,28 @@ class MemoryNode:
 
 @dataclass(frozen=True)
 class LoopCounter:
-    """The loop's induction value and its step; step None if it is not a known constant."""
+    """The loop's induction value and its step; step None if it is not a known constant. changing: other values that are
+    another number in another iteration, such as the row of a nest that is one loop now."""
 
     induction: int
     step: int | None
+    changing: frozenset[int] = frozenset()
+
+    def moves(self, offset: Polynomial) -> bool:
+        """Whether it may be another number in another iteration."""
+        symbols = offset.symbols()
+        return self.induction in symbols or not symbols.isdisjoint(self.changing)
+
+
+def counter_of(loop: Loop, step: int | None) -> LoopCounter:
+    """Of a loop whose step is a known constant, or None."""
+    around = [loop, *loops_of(loop.body)]
+    changing = {one.induction for one in around}
+    changing |= {value for one in around for carry in one.carried for value in (carry.argument, carry.result)}
+    for op in walk(loop.body):
+        if op.access is not None or op.region is not None or changing.intersection(reads(op)):
+            changing.update(op.results)
+    return LoopCounter(loop.induction, step, frozenset(changing - {loop.induction}))
 
 
 def memory_edges(nodes: Sequence[MemoryNode], counter: LoopCounter | None) -> Iterator[Edge]:
@@ -97,6 +115,8 @@ def _horizon(first: Access, second: Access, counter: LoopCounter) -> int:
 def meets(first: Access, second: Access, counter: LoopCounter | None, distance: int) -> bool:
     """Whether `second` may touch elements that `first` touched `distance` iterations before."""
     comparable = len(first.axes) == len(second.axes) and first.constant == second.constant
+    if distance and counter is not None and counter.moves(first.constant):
+        return True
     if (
         first.indices
         or second.indices
@@ -129,6 +149,8 @@ def _gap(first: Axis, second: Axis, counter: LoopCounter | None) -> tuple[int | 
 
 
 def _growth(offset: Polynomial, counter: LoopCounter) -> int | None:
+    if counter.changing & offset.symbols():
+        return None
     if counter.induction not in offset.symbols():
         return 0
     if counter.step is None or any(dict(m).get(counter.induction, 0) > 1 for m, _ in offset.terms):

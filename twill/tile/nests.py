@@ -11,10 +11,10 @@
                                           what i's loop carries: changed in the last iteration of a row
 
 Its pipeline is not drained between the rows. What stands before and behind the inner loop is computed in every
-iteration, to the same numbers. Either loop may count in 64 bits; the iterations are counted in 32. It is done where there is one inner loop, and nothing that stands before it loads what
-the nest stores. Where the inner loop's end differs from row to row (`min(BLOCK, n - i)`) every row has as many
-iterations as any of them can have, and those behind its end touch and change nothing: an end that nothing bounds is
-refused, and so is a beginning or a step that differs.
+iteration, to the same numbers. Either loop may count in 64 bits; the iterations are counted in 32. It is done where
+there is one inner loop, and nothing that stands before it loads what the nest stores. Where the inner loop's end
+differs from row to row (`min(BLOCK, n - i)`) every row has as many iterations as any of them can have, and those behind
+its end touch and change nothing: an end that nothing bounds is refused, and so is a beginning or a step that differs.
 """
 
 from __future__ import annotations

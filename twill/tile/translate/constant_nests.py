@@ -9,8 +9,8 @@
 
 Written out they would be nine loops, each with a pipeline to fill and to drain, and with code of its own, which
 compilers take minutes for; `twill.tile.nests` makes what is left one loop. That is done of several loops over
-constants, and of one that is written out more than `FEW` times, where nothing but index arithmetic stands between the loops, nothing behind the inner ones, and
-what the innermost one counts to is known in front of them.
+constants, and of one that is written out more than `FEW` times, where nothing but index arithmetic stands between the
+loops, nothing behind the inner ones, and what the innermost one counts to is known in front of them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ Counts = Callable[[RawOp, ProgramBuilder], range | None]
 
 @dataclass(frozen=True)
 class ConstantNest:
-    """loops: from the outermost one in, with the values of their induction variables. bounds: what the bounds of the one
-    with the product are made of in these loops, the same in every iteration."""
+    """loops: from the outermost one in, with the values of their induction variables. bounds: what the bounds of the
+    one with the product are made of in these loops, the same in every iteration."""
 
     loops: tuple[tuple[RawOp, range], ...]
     bounds: tuple[RawOp, ...] = ()
