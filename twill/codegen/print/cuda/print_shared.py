@@ -24,7 +24,7 @@ from twill.codegen.print.cuda.elements import (
     vector_in_memory,
     words_in_memory,
 )
-from twill.codegen.print.cuda.places import indices, inside, lane_row, owner
+from twill.codegen.print.cuda.places import indices, inside, lane_row, owner, warp_row
 from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.warp.layout import (
     WARP_ROWS,
@@ -87,6 +87,11 @@ class _Move:
         return bool(self.buffer.shape[0] % 8) and self.buffer.shape[-1] * self.size > self.buffer.panel
 
     @property
+    def repeats(self) -> bool:
+        """Whether warps that hold padding alone load what others do, too."""
+        return isinstance(self.layout, Accumulator) and not (self.uneven or self.store) and bool(inside(self.layout))
+
+    @property
     def origin(self) -> tuple[int, int]:
         """Row, and byte of that row, of the tile's part that is meant."""
         return (self.ref.rows or (0, 0))[0], (self.ref.columns or (0, 0))[0] * self.size
@@ -118,9 +123,10 @@ def _print(move: _Move) -> None:
 
 
 def _print_tile(move: _Move) -> None:
-    """By the way of its layout; warps that hold padding alone have no part in it."""
+    """By the way of its layout. Warps that hold padding alone store nothing, and load what the others do: products
+    behind a branch of some warps are waited for, and registers that only some of them write are alive in all loops."""
     layout = move.layout
-    with _guarded(move.ctx.out, inside(layout) if isinstance(layout, Accumulator) else ""):
+    with _guarded(move.ctx.out, inside(layout) if isinstance(layout, Accumulator) and not move.repeats else ""):
         match layout:
             case Accumulator() if len(move.buffer.shape) == 1:
                 raise exc.UnsupportedInKernel(f"'{move.buffer.name}' is a vector, '{move.name}' a matrix")
@@ -162,7 +168,7 @@ def _matrices(move: _Move) -> None:
     if byte % (2 * _CHUNK):
         _pairs(move)
         return
-    rows = f"warp * {layout.warp_rows} + lane % 16{_plus(row)}"
+    rows = f"{warp_row(layout, move.repeats)}lane % 16{_plus(row)}"
     out.line(f"const u32 at = swizzled{move.template}(tile, {rows}, lane / 16 * {_CHUNK});")
     per_block = layout.columns // 4
     for count, columns, first in ((4, 16, 0), (2, 8, move.columns // 16 * 16)):
@@ -185,7 +191,7 @@ def _transposed_matrices(move: _Move) -> None:
         _single_elements(move)
         return
     rows = "lane % 8 + lane / 16 * 8"
-    bytes_ = f"warp * 32 + lane / 8 % 2 * {_CHUNK}"
+    bytes_ = f"{warp_row(layout, move.repeats, 2)}lane / 8 % 2 * {_CHUNK}"
     out.line(f"const u32 at = swizzled{move.template}(tile, {rows}, {bytes_}{_plus(byte)});")
     per_block, block_bytes = layout.columns // 4, 128 // panel * panel * move.buffer.shape[0]
     for count, columns, first in ((4, 16, 0), (2, 8, move.columns // 16 * 16)):
@@ -222,7 +228,7 @@ def _pairs(move: _Move) -> None:
         _single_elements(move)
         return
     apart = _rows_apart(move)
-    at = f"swizzled{move.template}(tile, {lane_row(layout)}{_plus(row)}, lane_column * {size})"
+    at = f"swizzled{move.template}(tile, {lane_row(layout, move.repeats)}{_plus(row)}, lane_column * {size})"
     out.line(f"const u32 at = {at}{' ^ (lane & 4) << 4' if apart else ''};")
     per_block = layout.columns // 2
     with _blocks(move, layout.rows), out.unrolled(f"i32 i = 0; i < {move.columns // 2}; i += 2"):
@@ -262,7 +268,7 @@ def _single_elements(move: _Move) -> None:
     """Element by element: right for every layout and every place."""
     out, packed = move.ctx.out, is_packed(move.element, move.layout)
     step = 2 if packed else 1
-    guard = _columns_guard(move)
+    guard = " && ".join(filter(None, (_columns_guard(move), inside(move.layout) if move.repeats else "")))
     with out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {step}"), _guarded(out, guard):
         places = [_place(move, f"(i + {e})" if e else "i") for e in range(step)]
         _single_access(move, places)
@@ -278,8 +284,8 @@ def _transposed_elements(move: _Move) -> None:
         _single_elements(move)
         return
     for e in range(2):
-        rows = f"lane_column{_plus(row + e)}"
-        out.line(f"const u32 at{e} = swizzled{move.template}(tile, {rows}, {lane_row(layout)}{_plus(byte)});")
+        place = f"lane_column{_plus(row + e)}, {lane_row(layout, move.repeats)}{_plus(byte)}"
+        out.line(f"const u32 at{e} = swizzled{move.template}(tile, {place});")
     kind = memory_type(move.element)
     count = layout.columns // 2
     with _blocks(move, layout.rows), out.unrolled(f"i32 i = 0; i < {count}; i += 2"):
