@@ -9,7 +9,9 @@ reductions that combine alike commute and need no order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
 
 from twill.graph.dependence import Edge
 from twill.tile.affine import Polynomial
@@ -105,7 +107,7 @@ def first_meeting(first: Access, second: Access, counter: LoopCounter) -> int | 
 def _horizon(first: Access, second: Access, counter: LoopCounter) -> int:
     """A distance beyond which an axis on which the two move apart keeps them apart."""
     horizons = []
-    for left, right in zip(first.axes, second.axes, strict=False):
+    for left, right in zip(_carried(first.axes), _carried(second.axes), strict=False):
         gap, growth = _gap(left, right, counter)
         if gap is not None and growth:
             horizons.append((abs(gap) + left.extent + right.extent) // abs(growth) + 1)
@@ -124,7 +126,23 @@ def meets(first: Access, second: Access, counter: LoopCounter | None, distance: 
         or any(a.stride != b.stride for a, b in zip(first.axes, second.axes, strict=True))
     ):
         return True
-    return not any(_apart(a, b, counter, distance) for a, b in zip(first.axes, second.axes, strict=True))
+    axes = zip(_carried(first.axes), _carried(second.axes), strict=True)
+    return not any(_apart(a, b, counter, distance) for a, b in axes)
+
+
+@lru_cache(maxsize=1024)
+def _carried(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """The axes, where a constant that is more than a whole row along an inner axis is so many rows along the next one
+    (`p + 64 * row + column`, for a tile that begins 64 rows further on): the same addresses."""
+    made = list(axes)
+    order = sorted((a.stride.constant, n) for n, a in enumerate(axes) if a.stride.is_constant and a.stride.constant > 0)
+    for (inner, n), (outer, m) in pairwise(order):
+        row, beyond = outer // inner, made[n].offset.constant
+        rows = beyond // row if abs(beyond) >= row else 0  # a column in front of a row is one outside of the tile
+        if rows and inner < outer and not outer % inner:
+            made[n] = replace(made[n], offset=made[n].offset - rows * row)
+            made[m] = replace(made[m], offset=made[m].offset + rows)
+    return tuple(made)
 
 
 def _apart(first: Axis, second: Axis, counter: LoopCounter | None, distance: int) -> bool:

@@ -4,13 +4,17 @@ group, iteration and row."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tests.kernels import H100
 from twill import exc
 from twill.codegen.emission import Extracted, emit_scheduled, emit_solved, extract
-from twill.codegen.lower.store_order import StoreOrders
+from twill.codegen.lower.store_order import StoreOrders, _needed
+from twill.codegen.lower.task import Task
+from twill.codegen.lowering import lower
 from twill.codegen.warp.program import Acquire, BulkWait, Get, Pipeline, ProxyFence, Publish, StoreGlobal, TmaLoad, walk
 from twill.schedule.document import Strategy
 from twill.schedule.options import SolveOptions
@@ -120,3 +124,57 @@ def test_what_is_stored_is_complete_and_fenced_before_the_other_group_is_told(ke
     (pipeline,) = (stmt for stmt in loads.body if isinstance(stmt, Pipeline))
     steady = list(walk(pipeline.steady))
     assert steady.index(Get(get)) < next(n for n, stmt in enumerate(steady) if isinstance(stmt, TmaLoad))
+
+
+TWO = """
+@triton.jit
+def k(w, x, n, s, B: tl.constexpr):
+    r, c = tl.arange(0, B), tl.arange(0, B)
+    x += tl.program_id(0).to(tl.int64) * (n + 3) * 2 * B * B
+    b = tl.load(w + r[:, None] * B + c[None, :])
+    for i in range(n):
+        a = tl.load(x + (i * B + r)[:, None] * (2 * B) + c[None, :])
+        d = tl.load(x + (i * B + r)[:, None] * (2 * B) + (B + c)[None, :])
+        to = x + ((i + 1) * B + r)[:, None] * (2 * B) + c[None, :]
+        tl.store(to, tl.dot(a, b).to(tl.bfloat16))
+        tl.store(to + B, tl.dot(d, b).to(tl.bfloat16))
+"""
+
+
+def test_two_stores_of_a_loop_are_each_waited_for(kernel_file: Callable[..., str]) -> None:
+    """The second one lies 64 rows and 64 columns behind the first load, in one constant of its address."""
+    kernel = extract(f"{kernel_file(TWO)}::k", sig=SIG, const=("B=64",))
+    schedule = solve(kernel.graph, H100, SolveOptions(strategy="none", fuse=False, blocks=1))
+    emission = emit_scheduled(kernel, H100, schedule)
+    assert len([aref for aref in emission.program.arefs if aref.name.startswith("order x")]) == 2
+    assert not checked(emission).said()
+
+
+def test_of_waits_of_two_groups_only_those_are_made_that_no_other_implies() -> None:
+    """Whoever waits for a store waits for those before it, and has waited in front of all that comes behind."""
+    plan = cast(Any, SimpleNamespace(interval=lambda region: 100))
+
+    def task(start: int, group: int) -> Task:
+        return Task((0, start, -1), cast(Any, None), (), (group,), start)
+
+    first, second, other = task(40, 0), task(60, 0), task(50, 2)
+    a, b = task(5, 1), task(10, 1)
+    every = [(first, a, 1), (first, b, 1), (second, a, 1), (second, b, 1)]
+    assert _needed(plan, every) == [(second, a, 1)]
+    assert _needed(plan, [(first, a, 1), (second, b, 1)]) == [(first, a, 1), (second, b, 1)]
+    assert _needed(plan, [(first, a, 1), (second, a, 2)]) == [(first, a, 1)]
+    assert _needed(plan, [(first, a, 1), (other, a, 1), (first, a, 1)]) == [(first, a, 1), (other, a, 1)]
+
+
+def test_rings_are_deepened_only_into_what_the_barriers_of_waits_leave(
+    kernel_file: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = extracted(kernel_file, "the next iteration")
+    schedule = solve(kernel.graph, H100, SolveOptions(strategy="none", fuse=False, blocks=1))
+
+    def slots() -> int:
+        return next(aref.depth for aref in lower(kernel.wired, schedule, H100).arefs if aref.name == "a")
+
+    assert slots() > 1
+    monkeypatch.setattr("twill.codegen.lower.place.BARRIER_BYTES", 100_000)
+    assert slots() == 1

@@ -40,6 +40,7 @@ def place(plan: LoweringPlan, sharing: Sharing | None = None, reserved: int = 0)
         rings = _Rings(plan, SharedMemoryPlan(file, threads=plan.tiles.target.threads), sharing, reserved, joining=True)
         rings.make()
     orders = store_orders(plan, rings.memory, sharing is not None)
+    rings.reserved += BARRIER_BYTES * sum(order.aref.depth for order in orders)
     panels = rings.deepen()
     rings.scales.lay(rings.by_place)
     made, memory = rings.by_place, rings.memory

@@ -27,6 +27,11 @@ WORDS = 4  # of a slot, in which nothing is: its barriers say all
 STORES = ("store", "reduce_store")
 
 
+Wait = tuple[Task, Task, int]
+"""A store of a loop, an access behind it that may touch the same elements, of another warp group, and how many
+iterations behind."""
+
+
 @dataclass(frozen=True)
 class StoreOrder:
     """Task `access` of an iteration comes behind task `store` of `distance` iterations before."""
@@ -41,7 +46,7 @@ def store_orders(plan: LoweringPlan, memory: SharedMemoryPlan, clusters: bool) -
     """Those of all loops, each with a ring. clusters: whether there are any. Raises UnsupportedInKernel where two CTAs
     would have to wait for one another."""
     found: list[StoreOrder] = []
-    for store, access, distance in _apart(plan):
+    for store, access, distance in _needed(plan, list(_apart(plan))):
         if clusters:
             raise exc.UnsupportedInKernel(
                 f"a loop accesses what line {store.node.line} stores to `{store.node.tensor}`, in a cluster of CTAs",
@@ -52,9 +57,8 @@ def store_orders(plan: LoweringPlan, memory: SharedMemoryPlan, clusters: bool) -
     return tuple(found)
 
 
-def _apart(plan: LoweringPlan) -> Iterator[tuple[Task, Task, int]]:
-    """A store of a loop, an access behind it that may touch the same elements, of another warp group, and how many
-    iterations behind."""
+def _apart(plan: LoweringPlan) -> Iterator[Wait]:
+    """Of each loop."""
     for region in plan.wired.graph.regions:
         tasks: dict[int, list[Task]] = {}
         for task in plan.tasks.values():
@@ -68,6 +72,26 @@ def _apart(plan: LoweringPlan) -> Iterator[tuple[Task, Task, int]]:
                 yield from (
                     (store, one, edge.distance) for one in tasks.get(edge.dst, ()) if one.groups != store.groups
                 )
+
+
+def _needed(plan: LoweringPlan, pairs: Sequence[Wait]) -> list[Wait]:
+    """Without those that others make needless: a wait for the same or a later store, in front of the same or an earlier
+    access, of the same groups."""
+
+    def implies(one: Wait, other: Wait) -> bool:
+        interval = plan.interval(one[0].region)
+        later = one[0].start - one[2] * interval >= other[0].start - other[2] * interval
+        alike = [(task.region, task.groups) for task in one[:2]] == [(task.region, task.groups) for task in other[:2]]
+        return alike and later and one[1].start <= other[1].start
+
+    return [
+        other
+        for number, other in enumerate(pairs)
+        if not any(
+            place != number and implies(one, other) and (place < number or not implies(other, one))
+            for place, one in enumerate(pairs)
+        )
+    ]
 
 
 def _slots(plan: LoweringPlan, store: Task, access: Task, distance: int) -> int:
