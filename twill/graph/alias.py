@@ -133,7 +133,7 @@ def meets(first: Access, second: Access, counter: LoopCounter | None, distance: 
 @lru_cache(maxsize=1024)
 def _carried(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
     """The axes, where a constant that is more than a whole row along an inner axis is so many rows along the next one
-    (`p + 64 * row + column`, for a tile that begins 64 rows further on): the same addresses."""
+    (`p + n * row + column`, for a tile that begins n rows further on): the same addresses."""
     made = list(axes)
     order = sorted((a.stride.constant, n) for n, a in enumerate(axes) if a.stride.is_constant and a.stride.constant > 0)
     for (inner, n), (outer, m) in pairwise(order):
