@@ -396,13 +396,3 @@ def test_tiles_beyond_the_registers_of_a_warp_group_refuse_a_candidate_and_are_n
     with pytest.raises(exc.BuildRejected, match="registers are alive at once in a warp group of 24") as refused:
         emit.refuse_crowded(squeezed)
     assert refused.value.exit_code == 2 and refused.value.line
-
-
-def test_of_two_refusals_what_spills_least_is_left() -> None:
-    anything: Any = None
-    refused = [refusal("spill", spilled=spilled) for spilled in (40, 12)]
-    for one in refused:
-        one.slow_build = emit.SlowBuild(anything, anything, schedule(GEMM), machine(), one)
-    none = exc.RegisterFileFull(8)
-    assert emit.least_slow(*refused, none) is refused[1].slow_build
-    assert emit.least_slow(none) is None

@@ -1,4 +1,4 @@
-"""A build that would be right and is slow is taken where nothing else is left, or there is no time for anything else."""
+"""A build that would be right and is slow is taken where nothing else is left, or no time for anything else."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 
 from tests.codegen.test_emission import GEMM, facts, refusal
 from tests.golden_schedules import kernel, machine, schedule
+from twill import exc
 from twill.codegen import emit
 from twill.codegen.compile.nvrtc import Build
 from twill.codegen.emission import emit_solved, with_slow_builds
@@ -55,3 +56,13 @@ def test_what_was_built_and_is_slow_is_taken_without_the_compiler_when_the_time_
         done.set()
     assert made is cast(Any, slow) and asked == [None, None, built]
     assert notes == ["gemm spills: 36 bytes a thread, as all that was tried; smaller tiles may be faster"]
+
+
+def test_of_two_refusals_what_spills_least_is_left() -> None:
+    anything: Any = None
+    refused = [refusal("spill", spilled=spilled) for spilled in (40, 12)]
+    for one in refused:
+        one.slow_build = emit.SlowBuild(anything, anything, schedule(GEMM), machine(), one)
+    none = exc.RegisterFileFull(8)
+    assert emit.least_slow(*refused, none) is refused[1].slow_build
+    assert emit.least_slow(none) is None
