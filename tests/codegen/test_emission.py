@@ -59,7 +59,9 @@ class Builds:
     def lowered(self, wired: object, given: Schedule, on: Machine, candidate: LoweringCandidate, *_: object) -> Any:
         return f"the program of strategy {given.strategy} with {candidate.room} registers free"
 
-    def built(self, program: object, spec: object, given: Schedule, *more: object, last_resort: bool = False) -> Any:
+    def built(
+        self, program: object, spec: object, given: Schedule, *more: object, last_resort: bool = False, made: Any = None
+    ) -> Any:
         self.schedules.append(given)
         self.asked.append((program, last_resort))
         if self.endings:
@@ -208,7 +210,7 @@ def test_a_build_that_is_refused_ends_the_abstract_machine(monkeypatch: pytest.M
     """And is the refusal, whatever the machine says."""
     asked = Event()
 
-    def refuse(*given: object, last_resort: bool) -> None:
+    def refuse(*given: object, last_resort: bool, made: object) -> None:
         asked.wait(60)
         raise refusal("budget", "too many")
 
@@ -226,7 +228,7 @@ def test_a_build_that_is_refused_ends_the_abstract_machine(monkeypatch: pytest.M
 
 def test_fail_an_emission_whose_time_ends_on_the_abstract_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """The clock goes on by a second whenever it is asked: in front of every launch."""
-    monkeypatch.setattr(emit, "build_kernel", lambda *given, last_resort: EMITTED)
+    monkeypatch.setattr(emit, "build_kernel", lambda *given, last_resort, made: EMITTED)
     monkeypatch.setattr(emit, "refuse_early", lambda program, built: None)
 
     def emitted(seconds: float) -> int:
@@ -254,7 +256,7 @@ def test_fail_an_emission_whose_compiler_works_on_when_it_is_late(monkeypatch: p
 
         return work
 
-    def build(*given: object, last_resort: bool) -> object:
+    def build(*given: object, last_resort: bool, made: object) -> object:
         done.wait(60)
         return EMITTED
 
@@ -394,13 +396,3 @@ def test_tiles_beyond_the_registers_of_a_warp_group_refuse_a_candidate_and_are_n
     with pytest.raises(exc.BuildRejected, match="registers are alive at once in a warp group of 24") as refused:
         emit.refuse_crowded(squeezed)
     assert refused.value.exit_code == 2 and refused.value.line
-
-
-def test_of_two_refusals_what_spills_least_is_left() -> None:
-    anything: Any = None
-    refused = [refusal("spill", spilled=spilled) for spilled in (40, 12)]
-    for one in refused:
-        one.slow_build = emit.SlowBuild(anything, anything, schedule(GEMM), machine(), one)
-    none = exc.RegisterFileFull(8)
-    assert emit.least_slow(*refused, none) is refused[1].slow_build
-    assert emit.least_slow(none) is None

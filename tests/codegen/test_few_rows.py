@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.kernels import H100
-from twill.codegen.emission import emit_scheduled, extract
+from twill.codegen.emission import emit_scheduled, extract, with_slow_builds
 from twill.codegen.emit import Emission
 from twill.codegen.lower import candidates
 from twill.codegen.warp.program import TmaLoad
@@ -51,3 +51,28 @@ def test_panels_of_few_rows_are_where_the_tma_leaves_them(
     assert tile.shape == (rows, columns) and tile.swizzle == 128
     assert any(isinstance(stmt, TmaLoad) for group in emission.program.groups for stmt in group.stmts)
     checked(emission)
+
+
+SMALL = """
+@triton.jit
+def k(x, w, y, n, R: tl.constexpr, B: tl.constexpr):
+    r, c = tl.arange(0, R), tl.arange(0, B)
+    acc = tl.zeros([R, B], tl.float32)
+    for i in range(n):
+        a = tl.load(x + r[:, None] * (n * B) + (i * B + c)[None, :])
+        b = tl.load(w + (i * B + c)[:, None] * B + c[None, :])
+        acc += tl.dot(tl.exp(a), b, input_precision="ieee")
+    tl.store(y + r[:, None] * B + c[None, :], acc)
+"""
+
+
+@pytest.mark.parametrize("rows", [16, 32])
+def test_products_of_fewer_rows_than_a_warp_group_has_do_not_spill(kernel_file: Callable[..., str], rows: int) -> None:
+    """Of operands that are loaded from shared memory, parts of products of f32, each warp writes its registers: those
+    of warps without rows would be alive from iteration to iteration."""
+    sig = ("x=*fp32:16", "w=*fp32:16", "y=*fp32:16", "n=i32:16")
+    kernel = extract(f"{kernel_file(SMALL)}::k", sig=sig, const=(f"R={rows}", "B=64"))
+    schedule = solve(kernel.graph, H100, SolveOptions(strategy="none", fuse=False, blocks=1))
+    emission = with_slow_builds(lambda: emit_scheduled(kernel, H100, schedule))
+    assert emission.facts.spill_stores == 0
+    assert not checked(emission).said()

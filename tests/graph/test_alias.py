@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.tile_programs import Programs
@@ -66,6 +68,36 @@ def test_the_step_of_the_loop_counts() -> None:
     assert edges(access(STORE, I), counter=LoopCounter(0, 64)) == []
     assert edges(access(STORE, I), counter=LoopCounter(0, 32)) == [(0, 0, 1)]
     assert edges(access(STORE, I), counter=LoopCounter(0, None)) == [(0, 0, 1)]
+
+
+def test_a_constant_beyond_a_row_is_so_many_rows() -> None:
+    """`x + (i + 1) * 64 * 128 + 64` begins 64 rows further on, whichever axis says so."""
+
+    def at(kind: str, row: int | Polynomial, column: int) -> Op:
+        axes = (
+            Axis(64, Polynomial.constant_of(128), as_polynomial(row)),
+            Axis(64, Polynomial.constant_of(1), as_polynomial(column)),
+        )
+        return Op(0, kind, (), (), (), 1, "", Access("x", "f32", axes, Polynomial(), 0.0, "tma", ""))
+
+    for row, column in ((I * 64 + 64, 64), (I * 64, 64 * 128 + 64), (I * 64 + 128, 64 - 64 * 128)):
+        assert edges(at(LOAD, I * 64, 64), at(STORE, row, column)) == [(1, 0, 1)]
+        assert edges(at(LOAD, I * 64, 0), at(STORE, row, column)) == []
+    assert edges(at(LOAD, I * 64, -1), at(STORE, I * 64, 0)) == [(0, 1, 0)]
+
+
+def test_what_changes_from_iteration_to_iteration_beside_the_counter_keeps_nothing_apart() -> None:
+    """The row of a nest that is one loop, or a number that is loaded: the next one may be where this one ends."""
+    row, loop = S * 64, LoopCounter(0, 1, frozenset({1}))
+    assert edges(access(LOAD, row), access(STORE, row + 64)) == [(1, 1, 1)]
+    assert edges(access(LOAD, row), access(STORE, row + 64), counter=loop) == [(1, 0, 1), (0, 1, 1), (1, 1, 1)]
+    assert edges(access(LOAD, row), access(STORE, row), counter=loop) == [(0, 1, 0), (1, 0, 1), (1, 1, 1)]
+    moving = [
+        replace(op, access=replace(op.access, constant=I * 64))
+        for op in (access(LOAD, 0), access(STORE, 64))
+        if op.access
+    ]
+    assert edges(*moving) == [(1, 0, 1), (0, 1, 1), (1, 1, 1)]
 
 
 def test_straight_line_code_has_no_edges_across_iterations() -> None:

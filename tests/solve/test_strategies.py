@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from tests.graphs import edge, graph, instruction
+from tests.graphs import edge, graph, instruction, value
 from tests.smt.test_boolean import rules_broken
 from tests.smt.test_paper import two_steps
 from tests.strategies import make_machine, problems
@@ -171,3 +171,23 @@ def test_fail_what_a_baseline_does_not_follow(option: str, asked: SolveOptions) 
     _, kernel = extract("examples/gemm.py")
     with pytest.raises(StrategyOption, match=option):
         solve(kernel, load_machine("h100"), asked.model_copy(update={"strategy": "none"}))
+
+
+def test_one_iteration_at_a_time_tiles_go_from_group_to_group_only_where_shared_memory_has_room() -> None:
+    """The model counts them in registers; lowering hands them over through shared memory. Where no warp groups have
+    room, the schedule is that of those who lack it: lowering may know better."""
+    unit = make_machine().units[0].name
+    work = (instruction(0, (unit, 1), hold=20, latency=20), instruction(1, (unit, 1), hold=20, latency=20))
+
+    def groups(shared: int, context: str = "compute", registers: int = 8) -> set[int]:
+        machine, last = make_machine(shared=shared), instruction(2, (unit, 1), hold=5, latency=5, contexts=(context,))
+        values = (value(0, (2, 0), size=registers), value(1, (2, 0), size=registers))
+        loop = graph((*work, last), (edge(0, 2, 20, crossing=1), edge(1, 2, 20, crossing=1)), values, machine)
+        found = schedule_loop("none", loop, machine).assignment
+        assert found is not None
+        return set(found.slot)
+
+    tile = 4 * 8 * 128
+    assert len(groups(tile)) == 2
+    assert len(groups(tile - 1)) == 1
+    assert len(groups(0, "load", registers=4)) > 1

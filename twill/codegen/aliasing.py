@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import permutations
 
-from twill.graph.alias import LoopCounter, first_meeting
+from twill.graph.alias import LoopCounter, counter_of, first_meeting
 from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Loop, Op, TileProgram
 from twill.tile.vocabulary import ELECTED
@@ -95,7 +95,7 @@ def _alike(store: _Accesses, load: _Accesses, names: Mapping[int, str], constant
     if alike is None:
         return None
     loop, same = store.loops[0], replace(load.access, base=store.access.base)
-    counter = LoopCounter(loop.induction, constants.get(loop.step))
+    counter = counter_of(loop, constants.get(loop.step))
     if first_meeting(same, same, counter) is None:
         return alike
     moves = _moves(same, counter, names)

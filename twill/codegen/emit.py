@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from twill import exc
 from twill.codegen.compile.facts import MOST_SPILLED, KernelFacts
-from twill.codegen.compile.nvrtc import Build, compile_cubin
+from twill.codegen.compile.nvrtc import Build, accepted, compile_cubin
 from twill.codegen.lower.candidates import (
     REFUSED,
     Attempt,
@@ -55,7 +55,7 @@ WAITS = ("serialized", "wait")  # causes of a refusal: waits for products that t
 @dataclass(frozen=True)
 class SlowBuild:
     """A kernel whose build was refused though it would be right, since it spills or since the compiler waits after
-    every product. refused: for what."""
+    every product. refused: for what, with the build, unless there is none yet."""
 
     program: WarpProgram
     specialization: Specialization
@@ -116,7 +116,7 @@ def emit(
     Errors: ScheduleMismatch, UnsupportedInKernel, SharedMemoryFull from lowering; WarpProgramBroken, UnknownProblem,
     and BudgetExhausted when the time is over, from the abstract machine, or when it is late; BuildToolsMissing,
     CudaRejected, BuildRejected from compiling, CodeBroken of what was compiled. A CandidateRefused has the least slow
-    build (`emit_slow`).
+    build (`emit_slow`). Where there is one, nobody waits for another build when the time is over, and that is no error.
     """
     on_step("lowering")
     refused: list[WarpProgram] = []
@@ -134,7 +134,8 @@ def emit(
             on_step(f"again with {candidate.asked}")
         refused.append(made)  # unless it is taken
         try:
-            return _emitted(made, specialization, scheduled, machine, on_step, over, processes, late)
+            no_longer = over if any(one.refused.build is not None for one in slow) else late
+            return _emitted(made, specialization, scheduled, machine, on_step, over, processes, no_longer)
         except exc.BuildRejected as rejected:
             if is_slow(rejected):
                 slow.append(SlowBuild(made, specialization, scheduled, machine, rejected, late))
@@ -154,14 +155,14 @@ def emit(
 
     try:
         return search(candidates(wired.program, schedule, machine), attempt, notify, again, over)
-    except (exc.CandidateRefused, exc.UnsupportedInKernel) as last:
+    except (exc.CandidateRefused, exc.UnsupportedInKernel, exc.BudgetExhausted) as last:
         left = min(slow, key=slowness, default=None)
         if isinstance(last, exc.CandidateRefused):
             last.slow_build = left
             raise
-        if left is None:
+        if left is None or (isinstance(last, exc.BudgetExhausted) and left.refused.build is None):
             raise
-        left.refused.slow_build = left  # what another candidate has not is no reason against this one
+        left.refused.slow_build = left  # what another candidate has not, or no time for, is no reason against this one
         raise left.refused from last
 
 
@@ -191,8 +192,9 @@ def emit_slow(refused: exc.CandidateRefused, processes: int = 1) -> Emission:
     if found is None:
         raise refused
     asked = (found.program, found.specialization, found.schedule, found.machine)
+    made = found.refused.build if isinstance(found.refused.build, Build) else None
     try:
-        return _emitted(*asked, lambda step: None, found.late, processes, found.late, last_resort=True)
+        return _emitted(*asked, lambda step: None, found.late, processes, found.late, last_resort=True, made=made)
     except exc.BuildRejected as rejected:  # one that was not built before
         raise refused from rejected
 
@@ -207,17 +209,18 @@ def _emitted(
     processes: int,
     late: Over,
     last_resort: bool = False,
+    made: Build | None = None,
 ) -> Emission:
     """A warp program, compiled and checked, and its PTX with it. The compiler works beside the abstract machine, and
     ends it where it refuses the build: builds are refused far more often than programs are wrong. last_resort: a
-    slow build is taken, too (`is_slow`)."""
+    slow build is taken, too (`is_slow`). made: the build, if there is one."""
     program = warp_program.program
     if not last_resort:
         refuse_crowded(warp_program)
     on_step("printing, compiling, and running on the abstract machine")
     compiler = ThreadPoolExecutor(1, "compiler")
     try:
-        building = compiler.submit(build_and_read, warp_program, specialization, schedule, machine, last_resort)
+        building = compiler.submit(build_and_read, warp_program, specialization, schedule, machine, last_resort, made)
         try:
             violations = verify(
                 warp_program,
@@ -258,11 +261,16 @@ def rejected(building: Future[Emission]) -> bool:
 
 
 def build_and_read(
-    warp_program: WarpProgram, specialization: Specialization, schedule: Schedule, machine: Machine, last_resort: bool
+    warp_program: WarpProgram,
+    specialization: Specialization,
+    schedule: Schedule,
+    machine: Machine,
+    last_resort: bool,
+    made: Build | None = None,
 ) -> Emission:
     """The kernel of a warp program, whose PTX was read for what no statement of the program says. Errors: those of
     `build_kernel`, CodeBroken."""
-    built = build_kernel(warp_program, specialization, schedule, machine, last_resort=last_resort)
+    built = build_kernel(warp_program, specialization, schedule, machine, last_resort=last_resort, made=made)
     refuse_misordered(warp_program, built)
     refuse_early(warp_program, built)
     return built
@@ -327,24 +335,30 @@ def build_kernel(
     machine: Machine,
     accept_slow: bool = False,
     last_resort: bool = False,
+    made: Build | None = None,
 ) -> Emission:
     """The kernel of a warp program, printed and compiled, which nobody may launch before the program is known to be
     right. Errors as for compiling.
 
-    accept_slow: also one that would run badly, to look at it. last_resort: also one that is slow (`is_slow`).
+    accept_slow: also one that would run badly, to look at it. last_resort: also one that is slow (`is_slow`). made:
+    what the compiler made of it before, which may take it minutes.
     """
     printed = print_cuda(warp_program, machine)
     program = warp_program.program
-    build = compile_cubin(
-        printed.text,
-        machine.architecture,
-        shapes=printed.shapes,
-        lines=printed.lines,
-        accept_slow=accept_slow,
-        fused=program.fp_fusion and not program.strict,
-        persistent=spills_little(warp_program, machine),
-        last_resort=last_resort,
-    )
+    persistent = spills_little(warp_program, machine)
+    if made is not None:
+        build = accepted(made, printed.lines, persistent, last_resort)
+    else:
+        build = compile_cubin(
+            printed.text,
+            machine.architecture,
+            shapes=printed.shapes,
+            lines=printed.lines,
+            accept_slow=accept_slow,
+            fused=program.fp_fusion and not program.strict,
+            persistent=persistent,
+            last_resort=last_resort,
+        )
     manifest = make_manifest(
         warp_program,
         specialization,

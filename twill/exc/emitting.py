@@ -43,8 +43,11 @@ class BuildRejected(CandidateRefused):
     """A build that compiles but would run badly: spills, serialized MMAs, waits put in, an ignored register budget.
 
     `cause`: "spill", "serialized", "wait" or "budget". `facts`: what ptxas reported of the function; None of one that
-    was not built, since its tiles have `excess` registers a thread more than the compiler would find room for.
+    was not built, since its tiles have `excess` registers a thread more than the compiler would find room for. `build`:
+    what was built, for whoever takes it where nothing else is left.
     """
+
+    build: object = None
 
     def __init__(
         self, cause: str, message: str, facts: object, *, excess: int = 0, file: str = "", line: int = 0, hint: str = ""

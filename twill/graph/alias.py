@@ -9,11 +9,13 @@ reductions that combine alike commute and need no order.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
 
 from twill.graph.dependence import Edge
 from twill.tile.affine import Polynomial
-from twill.tile.program import Access, Axis, Op
+from twill.tile.program import Access, Axis, Loop, Op, loops_of, reads, walk
 from twill.tile.vocabulary import ELECTED
 
 
@@ -27,10 +29,28 @@ class MemoryNode:
 
 @dataclass(frozen=True)
 class LoopCounter:
-    """The loop's induction value and its step; step None if it is not a known constant."""
+    """The loop's induction value and its step; step None if it is not a known constant. changing: other values that are
+    another number in another iteration, such as the row of a nest that is one loop now."""
 
     induction: int
     step: int | None
+    changing: frozenset[int] = frozenset()
+
+    def moves(self, offset: Polynomial) -> bool:
+        """Whether it may be another number in another iteration."""
+        symbols = offset.symbols()
+        return self.induction in symbols or not symbols.isdisjoint(self.changing)
+
+
+def counter_of(loop: Loop, step: int | None) -> LoopCounter:
+    """Of a loop whose step is a known constant, or None."""
+    around = [loop, *loops_of(loop.body)]
+    changing = {one.induction for one in around}
+    changing |= {value for one in around for carry in one.carried for value in (carry.argument, carry.result)}
+    for op in walk(loop.body):
+        if op.access is not None or op.region is not None or changing.intersection(reads(op)):
+            changing.update(op.results)
+    return LoopCounter(loop.induction, step, frozenset(changing - {loop.induction}))
 
 
 def memory_edges(nodes: Sequence[MemoryNode], counter: LoopCounter | None) -> Iterator[Edge]:
@@ -87,7 +107,7 @@ def first_meeting(first: Access, second: Access, counter: LoopCounter) -> int | 
 def _horizon(first: Access, second: Access, counter: LoopCounter) -> int:
     """A distance beyond which an axis on which the two move apart keeps them apart."""
     horizons = []
-    for left, right in zip(first.axes, second.axes, strict=False):
+    for left, right in zip(_carried(first.axes), _carried(second.axes), strict=False):
         gap, growth = _gap(left, right, counter)
         if gap is not None and growth:
             horizons.append((abs(gap) + left.extent + right.extent) // abs(growth) + 1)
@@ -97,6 +117,8 @@ def _horizon(first: Access, second: Access, counter: LoopCounter) -> int:
 def meets(first: Access, second: Access, counter: LoopCounter | None, distance: int) -> bool:
     """Whether `second` may touch elements that `first` touched `distance` iterations before."""
     comparable = len(first.axes) == len(second.axes) and first.constant == second.constant
+    if distance and counter is not None and counter.moves(first.constant):
+        return True
     if (
         first.indices
         or second.indices
@@ -104,7 +126,23 @@ def meets(first: Access, second: Access, counter: LoopCounter | None, distance: 
         or any(a.stride != b.stride for a, b in zip(first.axes, second.axes, strict=True))
     ):
         return True
-    return not any(_apart(a, b, counter, distance) for a, b in zip(first.axes, second.axes, strict=True))
+    axes = zip(_carried(first.axes), _carried(second.axes), strict=True)
+    return not any(_apart(a, b, counter, distance) for a, b in axes)
+
+
+@lru_cache(maxsize=1024)
+def _carried(axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
+    """The axes, where a constant that is more than a whole row along an inner axis is so many rows along the next one
+    (`p + n * row + column`, for a tile that begins n rows further on): the same addresses."""
+    made = list(axes)
+    order = sorted((a.stride.constant, n) for n, a in enumerate(axes) if a.stride.is_constant and a.stride.constant > 0)
+    for (inner, n), (outer, m) in pairwise(order):
+        row, beyond = outer // inner, made[n].offset.constant
+        rows = beyond // row if abs(beyond) >= row else 0  # a column in front of a row is one outside of the tile
+        if rows and inner < outer and not outer % inner:
+            made[n] = replace(made[n], offset=made[n].offset - rows * row)
+            made[m] = replace(made[m], offset=made[m].offset + rows)
+    return tuple(made)
 
 
 def _apart(first: Axis, second: Axis, counter: LoopCounter | None, distance: int) -> bool:
@@ -129,6 +167,8 @@ def _gap(first: Axis, second: Axis, counter: LoopCounter | None) -> tuple[int | 
 
 
 def _growth(offset: Polynomial, counter: LoopCounter) -> int | None:
+    if counter.changing & offset.symbols():
+        return None
     if counter.induction not in offset.symbols():
         return 0
     if counter.step is None or any(dict(m).get(counter.induction, 0) > 1 for m, _ in offset.terms):

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from twill.graph.accumulator import overwriting
-from twill.graph.alias import LoopCounter, MemoryNode, memory_edges
+from twill.graph.alias import LoopCounter, MemoryNode, counter_of, memory_edges
 from twill.graph.dependence import Carried, DependenceGraph, Dim, Edge, Input, Mma, Node, Region, Tile
 from twill.graph.dims import Classes, dimension_classes
 from twill.graph.fuse import Atom, chains
@@ -152,7 +152,7 @@ class _Builder:
     # -- regions ----------------------------------------------------------------------------------
 
     def _region(self, region: int, stretch: int, loop: Loop | None, members: Sequence[int]) -> Region:
-        counter = LoopCounter(loop.induction, self.scalars.number(loop.step)) if loop else None
+        counter = counter_of(loop, self.scalars.number(loop.step)) if loop else None
         for node, group in enumerate(self._groups(stretch, members, counter)):
             self.place.update((member, (region, node)) for member in group)
             self.nodes[region, node] = self.maker.node(node, group)

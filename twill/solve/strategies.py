@@ -11,7 +11,7 @@ Every one takes a costed graph and gives an `Outcome`; docs/comparing-strategies
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -26,6 +26,7 @@ from twill.smt.outcome import Outcome, Progress
 from twill.smt.paper import paper_search
 from twill.zlp import grouping
 from twill.zlp.heuristic import HeuristicSchedule, heuristic_schedule
+from twill.zlp.memory_use import MemoryUse
 from twill.zlp.relief import relieved
 from twill.zlp.sequential import sequential_schedule
 from twill.zlp.slots import slots_of
@@ -34,6 +35,8 @@ from twill.zlp.ties import renamed, tied
 SOLVERS = {"heuristic": "iterative modulo scheduling", "none": "program order"}
 
 Notify = Callable[[Progress], None]
+Fits = Callable[[HeuristicSchedule], bool]
+WORD = 4  # bytes of a register
 
 
 @dataclass
@@ -117,9 +120,7 @@ class Baseline:
         else:
             choices = [renamed(g, slots, self.fixed) for g in grouping.proposals(graph, self.machine, least)]
             groups_of = [g for g in choices if g is not None]
-            asked = (graph, self.machine, groups_of)
-            found = sequential_schedule(*asked, fits=self._launches)
-            found = found or sequential_schedule(*asked, thrifty=True, fits=self._launches)
+            found = self._sequential(graph, groups_of, self._has_room) or self._sequential(graph, groups_of)
             of_one_width = any(map(is_mma, graph.instructions)) or bool(self.floors)  # others get more threads
             if found is None and of_one_width:
                 moved = relieved(graph, self.machine, groups_of, self.fixed)
@@ -133,6 +134,29 @@ class Baseline:
             ii=a.ii, copies=a.copies, crossing=a.crossing, length=a.length, registers=a.registers, proven=()
         )
         return Outcome(a, objective, self._certificate(a, "feasible", seconds), infeasible=False)
+
+    def _sequential(
+        self, graph: CostedGraph, choices: Sequence[grouping.Groups], fits: Fits = lambda found: True
+    ) -> HeuristicSchedule | None:
+        """One iteration at a time in one of these warp groups, in the order of the program or in thrifty ones."""
+
+        def both(found: HeuristicSchedule) -> bool:
+            return self._launches(found) and fits(found)
+
+        for thrifty in (False, True):
+            found = sequential_schedule(graph, self.machine, choices, thrifty, both)
+            if found is not None:
+                return found
+        return None
+
+    def _has_room(self, found: HeuristicSchedule) -> bool:
+        """Whether shared memory has room for a slot of each tile that goes from warp group to warp group, which the
+        model counts in registers alone, beside those that it counts."""
+        use, groups = MemoryUse(self.graph, self.machine, slots_of(self.machine), found.group), found.group
+        away = [value for value in use.free if any(groups[r.reader] != groups[value.producer] for r in value.reads)]
+        threads = {value.id: use.slots[groups[value.producer]].context.threads for value in away}
+        handed = sum(WORD * value.registers * threads[value.id] for value in away if value.space == "register")
+        return handed + sum(value.bytes for value in use.free if value.space == "shared") <= use.room["shared"]
 
     def _certificate(self, a: Assignment | None, verdict: Verdict, seconds: float) -> Certificate:
         least, solver = self.bounds.best, SOLVERS[self.strategy]

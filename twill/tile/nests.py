@@ -11,10 +11,10 @@
                                           what i's loop carries: changed in the last iteration of a row
 
 Its pipeline is not drained between the rows. What stands before and behind the inner loop is computed in every
-iteration, to the same numbers. It is done where there is one inner loop, and nothing that stands before it loads what
-the nest stores. Where the inner loop's end differs from row to row (`min(BLOCK, n - i)`) every row has as many
-iterations as any of them can have, and those behind its end touch and change nothing: an end that nothing bounds is
-refused, and so is a beginning or a step that differs.
+iteration, to the same numbers. Either loop may count in 64 bits; the iterations are counted in 32. It is done where
+there is one inner loop, and nothing that stands before it loads what the nest stores. Where the inner loop's end
+differs from row to row (`min(BLOCK, n - i)`) every row has as many iterations as any of them can have, and those behind
+its end touch and change nothing: an end that nothing bounds is refused, and so is a beginning or a step that differs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from twill.tile.rewrite.writer import OpWriter
 from twill.tile.vocabulary import ELECTED
 
 BEHIND = 1 << 30  # elements: no axis of a tensor is as long, and an index behind it is still an i32
-I32, TRUTH = TileType((), "i32"), TileType((), "i1")
+I32, I64, TRUTH = TileType((), "i32"), TileType((), "i64"), TileType((), "i1")
 STORES = frozenset({"tile_store", "tile_reduce"})
 HINT = "the outer loop in the launch grid, one loop over both ranges, or tl.static_range for a short inner one"
 
@@ -95,6 +95,7 @@ class _NestFlattener:
         self.inside |= {result for op in walk(outer.body) for result in op.results}
         self.inside |= {carry.result for carry in self.inner.carried}
         self.zeros: list[Op] = []
+        self.known: dict[TileType, tuple[int, int]] = {}
 
     def refuse(self, loop: Loop, what: str) -> NoReturn:
         """The error for a nest that is none of those."""
@@ -107,23 +108,24 @@ class _NestFlattener:
         varies = inner.upper in self.inside
         if self.inside.intersection((inner.lower, inner.step)) or (varies and not self.is_bounded(inner.upper)):
             self.refuse(inner, "a loop inside a loop whose bounds change from one to the next")
-        if any(self.program.type_of(value) != I32 for value in bounds):
-            self.refuse(inner, "a loop inside a loop that counts in 64 bits")
+        if any(self.program.type_of(value) not in (I32, I64) for value in bounds):
+            self.refuse(inner, "a loop inside a loop that counts in neither 32 nor 64 bits")
         self.refuse_reloads()
         write.made = []
-        zero, one = (self.scalar("constant", value=number) for number in (0, 1))
+        zero, one = self.numbers(I32)
         longest = replace(inner, upper=self.most(inner.upper)) if varies else inner
-        rows, trips = self.trips(outer, zero, one), self.trips(longest, zero, one)
+        rows, trips = self.trips(outer), self.trips(longest)
         row = self.scalar("max", trips, one, signed=1)
         total, last_of_row = self.scalar("mul", rows, row), self.scalar("sub", row, one)
         runs = self.compare("gt", trips, zero)
         outside, write.made = write.made, []
 
         counter = write.value_like(outer.induction)
+        write.values[counter] = replace(write.values[counter], type=I32)
         number = self.scalar("div", counter, row, signed=1)
         place = self.scalar("sub", counter, self.scalar("mul", number, row))
-        self.define(outer.induction, "add", outer.lower, self.scalar("mul", number, outer.step))
-        self.define(inner.induction, "add", inner.lower, self.scalar("mul", place, inner.step))
+        self.count(outer, number)
+        self.count(inner, place)
         first = self.compare("eq", place, zero)
         last = self.compare("eq", place, last_of_row)
         for op in self.before:
@@ -203,11 +205,34 @@ class _NestFlattener:
         line, name = self.write.values[value].line, self.write.values[value].name
         self.write.made.append(Op(self.write.fresh(), kind, operands, (value,), (), line, name))
 
-    def trips(self, loop: Loop, zero: int, one: int) -> int:
+    def trips(self, loop: Loop) -> int:
         """How many iterations a loop has."""
-        reach = self.scalar("add", loop.upper, self.scalar("sub", loop.step, one))
-        rounded = self.scalar("div", self.scalar("sub", reach, loop.lower), loop.step, signed=1)
-        return self.scalar("max", rounded, zero, signed=1)
+        kind, line = self.program.type_of(loop.step), self.outer.line
+        zero, one = self.numbers(kind)
+        reach = self.write.op("add", (loop.upper, self.write.op("sub", (loop.step, one), kind, line)), kind, line)
+        span = self.write.op("sub", (reach, loop.lower), kind, line)
+        rounded = self.write.op("div", (span, loop.step), kind, line, signed=1)
+        return self.converted(self.write.op("max", (rounded, zero), kind, line, signed=1), I32)
+
+    def numbers(self, kind: TileType) -> tuple[int, int]:
+        """0 and 1."""
+        if kind not in self.known:
+            line = self.outer.line
+            zero, one = (self.write.op("constant", (), kind, line, value=number) for number in (0, 1))
+            self.known[kind] = zero, one
+        return self.known[kind]
+
+    def count(self, loop: Loop, number: int) -> None:
+        """What a loop counts in its iteration of that number."""
+        kind = self.program.type_of(loop.step)
+        grown = self.write.op("mul", (self.converted(number, kind), loop.step), kind, self.outer.line)
+        self.define(loop.induction, "add", loop.lower, grown)
+
+    def converted(self, value: int, kind: TileType) -> int:
+        """An integer in so many bits."""
+        if self.write.values[value].type == kind:
+            return value
+        return self.write.op("cast", (value,), kind, self.outer.line, signed=1)
 
     def begin(self, carry: Carry, first: int) -> Carry:
         """What the inner loop carries: in the first iteration of a row what it begins with."""

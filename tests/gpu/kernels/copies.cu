@@ -14,7 +14,7 @@
     mbar_expect_tx(bar, bytes);                                                                                \
     mbar_arrive(bar);                                                                                          \
     if (blockIdx.x % 2) tma_load(at, &in, bar, __VA_ARGS__);                                                   \
-    else tma_load_hint(at, &in, bar, l2_passing(true), __VA_ARGS__);                                          \
+    else tma_load_hint(at, &in, bar, l2_evict_normal(), __VA_ARGS__);                                          \
     while (!mbar_try_wait(bar, 0)) {}                                                                          \
     tma_store(&out, at, __VA_ARGS__);                                                                          \
     bulk_commit();                                                                                             \

@@ -110,6 +110,19 @@ LONG = {
         c += 1
     s += c
 """,
+    "an inner loop that counts in 64 bits": """
+    for i in range(1, n):
+        for j in range(tl.program_id(0).to(tl.int64) - 2, m, 3):
+            s = s * 0.5 + tl.load(x + (i + j + 2) * 32 + at) * j
+""",
+    "an outer loop that counts in 64 bits": """
+    for i in range(tl.program_id(0).to(tl.int64) + 1, n, 2):
+        t = s * 0
+        for j in range(m):
+            t = t * 0.5 + tl.load(x + (i + j) * 32 + at) * i
+        tl.store(y + 32 + i * 32 + at, t)
+        s += t
+""",
     "loads behind a condition where the inner loop never runs": """
     for i in range(n):
         t = s

@@ -10,6 +10,7 @@ import pytest
 from twill.codegen.emission import extract
 from twill.tile.interpret.sequential import run
 from twill.tile.program import Loop, TileProgram
+from twill.tile.translate.constant_nests import FEW
 
 NEST = """
 @triton.jit
@@ -64,6 +65,42 @@ def test_they_compute_what_the_nest_says_where_it_is_reached(
             wanted = wanted * (0.5 if way == "halved" else 1) + left @ b[r * 9 + s].astype(np.float32)
     assert np.array_equal(flat.reshape(y.shape)[0], wanted)
     assert np.all(flat.reshape(y.shape)[1] == 7)
+
+
+HEADS = """
+@triton.jit
+def k(a, b, y, T, G: tl.constexpr, B: tl.constexpr):
+    i, j, first = tl.arange(0, B), tl.arange(0, B), tl.program_id(0).to(tl.int64) * B
+    acc = tl.zeros([B, B], tl.float32)
+    for g in range(G):
+        for t in range(first, T, B):
+            rows = ((t + i) * G + g)[:, None] * B
+            left = tl.load(a + rows + j[None, :], mask=(t + i < T)[:, None], other=0.0)
+            right = tl.load(b + rows + j[None, :], mask=(t + i < T)[:, None], other=0.0)
+            acc = tl.dot(left, right, acc)
+    tl.store(y + (first + i)[:, None] * B + j[None, :], acc)
+"""
+
+
+@pytest.mark.parametrize("heads", [FEW, FEW + 1, 16])
+def test_a_loop_over_many_heads_around_one_that_counts_in_64_bits_is_one_loop(
+    heads: int, kernel_file: Callable[..., str]
+) -> None:
+    """Written out it would be as many pipelines, each with code of its own."""
+    sig = ("a=*fp16:16", "b=*fp16:16", "y=*fp32:16", "T=i32")
+    program = extract(f"{kernel_file(HEADS)}::k", sig=sig, const=(f"G={heads}", f"B={B}")).program
+    assert loops(program) == (heads if heads <= FEW else 1)
+    random = np.random.default_rng(4)
+    a, b = (random.integers(-3, 4, (3 * B, heads, B)).astype(np.float16) for _ in range(2))
+    y = np.zeros((3, B, B), np.float32)
+    run(program, (3,), {"a": a.reshape(-1), "b": b.reshape(-1), "y": y.reshape(-1)}, {"T": 2 * B + 5})
+    a[2 * B + 5 :] = b[2 * B + 5 :] = 0
+    for instance in range(3):
+        wanted = np.zeros((B, B), np.float32)
+        for head in range(heads):
+            for t in range(instance * B, 2 * B + 5, B):
+                wanted += a[t : t + B, head].astype(np.float32) @ b[t : t + B, head].astype(np.float32)
+        assert np.array_equal(y[instance], wanted)
 
 
 @pytest.mark.parametrize("way", ["between", "differs"])

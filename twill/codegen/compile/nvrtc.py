@@ -78,9 +78,19 @@ def compile_cubin(
     facts = read_facts(log, in_ptx)
     if count_in_sass or any(fact.spill_stores or fact.spill_loads for fact in facts):
         facts = read_facts(log, in_ptx, read_sass(disassemble(cubin) or ""))
-    if not accept_slow:
-        refuse(facts, lines or KernelLines(name, {}, name), persistent, last_resort)
-    return Build(arch=arch, source=text, cubin=cubin, ptx=ptx, log=log, facts=facts)
+    build = Build(arch=arch, source=text, cubin=cubin, ptx=ptx, log=log, facts=facts)
+    return build if accept_slow else accepted(build, lines or KernelLines(name, {}, name), persistent, last_resort)
+
+
+def accepted(build: Build, lines: KernelLines, persistent: bool = False, last_resort: bool = False) -> Build:
+    """The build. Raises BuildRejected, with it, if it would run badly; the rest as for
+    `twill.codegen.compile.facts.refuse`."""
+    try:
+        refuse(build.facts, lines, persistent, last_resort)
+    except exc.BuildRejected as rejected:
+        rejected.build = build
+        raise
+    return build
 
 
 def load_compiler() -> None:

@@ -11,6 +11,7 @@ from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.ordering_barriers import OrderingBarrier, give, ordering_barriers, wait
 from twill.codegen.lower.puts import Puts
 from twill.codegen.lower.scalars import Iteration
+from twill.codegen.lower.store_order import StoreOrders
 from twill.codegen.lower.stores import Stores
 from twill.codegen.lower.stream import EventKey, Made, StreamEvent
 from twill.codegen.lower.task import Place, Source, Task
@@ -41,6 +42,7 @@ class Events:
 
     def __init__(self, tools: Tools, puts: Puts, mmas: MmaLowering, stores: Stores) -> None:
         self.tools, self.puts, self.mmas, self.stores = tools, puts, mmas, stores
+        self.orders = StoreOrders(tools.rings.orders, tools.cursors, tools.group)
         self.plan, self.registers, self.rings = tools.plan, tools.registers, tools.rings.by_place
 
     def emit(self, plan: LoopPlan, event: StreamEvent, at: Iteration) -> list[Stmt]:
@@ -84,6 +86,7 @@ class Events:
         key = ("issue", number)
         made: list[Stmt] = []
         uses = plan.uses.get(key, {})
+        made += self.orders.wait(task.place)
         for use in uses.values():
             made += use.before()
         if task.node.kind == "load" and not self.plan.candidate.direct:
@@ -102,6 +105,7 @@ class Events:
                     made += give(barrier, task.place, self.barrier_of(plan, barrier), at, trip)
         elif task.node.kind in ("store", "reduce_store"):
             self.stores.store(task, scope)
+            made += self.orders.stored(task)
         elif self.plan.is_updater(task):
             made += update(task, scope)
         else:

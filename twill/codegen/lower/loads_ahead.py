@@ -8,27 +8,27 @@ moves from register to register has to be there.) Copies of the TMA need none of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from twill.codegen.lower.memory import held_bytes
-from twill.codegen.lower.placement import Ring
+from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.puts import SINGLE, is_in_one_piece
-from twill.codegen.lower.task import Place, Task
+from twill.codegen.lower.task import Task
 from twill.machine.occupancy import register_pool
 
 REGISTER = 4  # bytes
 
 
-def loads_ahead(
-    plan: LoweringPlan, rings: Mapping[Place, Ring], group: int, tasks: Sequence[Task], region: int
-) -> dict[int, int]:
+def loads_ahead(rings: Placement, group: int, tasks: Sequence[Task], region: int) -> dict[int, int]:
     """How many cycles ahead the loads of a load group in a loop are issued, by the number of the task. Loads of the
-    TMA, and those whose tiles take more registers than the group has, are left out; tiles get the registers in order.
+    TMA, those that wait for what another group stores, and those whose tiles take more registers than the group has,
+    are left out; tiles get the registers in order.
     Beside accumulators in tensor memory so are tiles of more than `SINGLE` bytes.
     """
-    owner = plan.groups[group]
+    plan = rings.plan
+    owner, waiting = plan.groups[group], {order.access for order in rings.orders}
     if plan.candidate.direct or any(task.node.kind != "load" for task in tasks):
         return {}
     spare = plan.machine.emitting.spare_registers.whole + plan.machine.context("issue").overhead.whole
@@ -36,8 +36,8 @@ def loads_ahead(
     free, interval = budget - spare, plan.interval(region)
     found: dict[int, int] = {}
     for number, task in enumerate(tasks):
-        ring = rings.get(task.place)
-        if ring is None or ring.aref.transport == "tma" or not is_in_one_piece(ring.buffer):
+        ring = rings.by_place.get(task.place)
+        if ring is None or task.place in waiting or ring.aref.transport == "tma" or not is_in_one_piece(ring.buffer):
             continue
         if owner.loads and ring.buffer.bytes > SINGLE:  # each element may have an address of its own
             continue

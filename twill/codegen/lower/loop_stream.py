@@ -49,6 +49,7 @@ class _LoopStreams:
 
     def __init__(self, rings: Placement, group: int, values: Values) -> None:
         self.plan, self.rings, self.group, self.values = rings.plan, rings.by_place, group, values
+        self.placement = rings
         self.met: dict[Made, None] = {}
 
     def root(self, made: Made) -> Made:
@@ -67,7 +68,7 @@ class _LoopStreams:
             return None
         interval = self.plan.interval(region)
         events: list[StreamEvent] = []
-        ahead = loads_ahead(self.plan, self.rings, self.group, tasks, region)
+        ahead = loads_ahead(self.placement, self.group, tasks, region)
         for number, task in enumerate(tasks):
             if number in ahead:
                 events.append(StreamEvent(("ahead", number), task.start - ahead[number]))

@@ -97,7 +97,9 @@ class Loops:
         )
         selected = SelectedLoop(plan.said.stream, events, plan.loop, f"loop{plan.region}", trip)
         ahead, behind = self.around(plan)
-        return [*made, *ahead, *select_loop(selected, self.plan.candidate.switches), *behind]
+        ahead += self.events.orders.begin(plan.region)
+        pipeline = select_loop(selected, self.plan.candidate.switches)
+        return [*made, *ahead, *pipeline, *behind, *self.events.orders.end(plan.region)]
 
     def initial(self, plan: LoopPlan) -> list[Stmt]:
         """What carried values are before the first iteration."""

@@ -21,6 +21,7 @@ from twill.codegen.lower.placement import Placement, Ring
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.scale_rings import ScaleColumns
 from twill.codegen.lower.staging import choose_panels, enough, hosts, staged, staging_bytes
+from twill.codegen.lower.store_order import store_orders
 from twill.codegen.lower.streamed_tiles import streamed
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.lower.tensor_rings import tensor_rings
@@ -38,10 +39,13 @@ def place(plan: LoweringPlan, sharing: Sharing | None = None, reserved: int = 0)
     if not rings.fit():
         rings = _Rings(plan, SharedMemoryPlan(file, threads=plan.tiles.target.threads), sharing, reserved, joining=True)
         rings.make()
+    orders = store_orders(plan, rings.memory, sharing is not None)
+    rings.reserved += BARRIER_BYTES * sum(order.aref.depth for order in orders)
     panels = rings.deepen()
     rings.scales.lay(rings.by_place)
-    memory = rings.memory
-    return Placement(plan, sharing, rings.by_place, panels, tuple(memory.buffers), tuple(memory.arefs), memory.used())
+    made, memory = rings.by_place, rings.memory
+    buffers, arefs = tuple(memory.buffers), tuple(memory.arefs)
+    return Placement(plan, sharing, made, panels, buffers, arefs, memory.used(), orders)
 
 
 @dataclass

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from twill.codegen.lower.multicast import Sharing
 from twill.codegen.lower.plan import LoweringPlan
+from twill.codegen.lower.store_order import StoreOrder
 from twill.codegen.lower.task import Place
 from twill.codegen.lower.tensor_use import TensorUse
 from twill.codegen.warp.program import Aref, Buffer
@@ -31,7 +32,8 @@ class Ring:
 class Placement:
     """Rings by the place that fills them, with their final depth. panels: of a tile that is stored, which have a buffer
     each (0: `twill.codegen.lower.staging.hosts`). sharing: between the CTAs of a cluster, if there are clusters.
-    buffers, arefs: of all rings, by number. bytes: of shared memory that they take."""
+    buffers, arefs: of all rings, by number. bytes: of shared memory that they take. orders: where groups wait for what
+    others have stored."""
 
     plan: LoweringPlan
     sharing: Sharing | None
@@ -40,3 +42,4 @@ class Placement:
     buffers: tuple[Buffer, ...]
     arefs: tuple[Aref, ...]
     bytes: int
+    orders: tuple[StoreOrder, ...] = ()

@@ -39,7 +39,7 @@ from twill.codegen.warp.program import (
     WarpProgram,
     with_blocks,
 )
-from twill.graph.alias import LoopCounter, first_meeting, meets
+from twill.graph.alias import counter_of, first_meeting, meets
 from twill.tile.program import Access, Loop, Op, TileProgram
 
 ACCESSES = ("tile_load", "tile_store", "tile_reduce")
@@ -105,9 +105,7 @@ def meeting_pairs(program: TileProgram) -> Pairs:
                 continue  # they commute
             step = constants.get(loop.step) if loop is not None else None
             same_loop = loop is not None and around is loop
-            counter = (
-                LoopCounter(loop.induction, step if isinstance(step, int) else None) if loop and same_loop else None
-            )
+            counter = counter_of(loop, step if isinstance(step, int) else None) if loop and same_loop else None
             same = (first.axes, first.constant, first.indices) == (second.axes, second.constant, ()) and (
                 loop is around and (counter is None or first_meeting(first, second, counter) is None)
             )

@@ -7,9 +7,10 @@
             for c in range(0, C, 32):        for c in range(0, C, 32):
                 acc += dot(...)                  acc += dot(...)
 
-Written out they would be nine loops, each with a pipeline to fill and to drain; `twill.tile.nests` makes what is left
-one loop. That is done where nothing but index arithmetic stands between the loops, nothing behind the inner ones, and
-what the innermost one counts to is known in front of them.
+Written out they would be nine loops, each with a pipeline to fill and to drain, and with code of its own, which
+compilers take minutes for; `twill.tile.nests` makes what is left one loop. That is done of several loops over
+constants, and of one that is written out more than `FEW` times, where nothing but index arithmetic stands between the
+loops, nothing behind the inner ones, and what the innermost one counts to is known in front of them.
 """
 
 from __future__ import annotations
@@ -24,15 +25,18 @@ from twill.tile.translate.builder import Literal, ProgramBuilder
 
 ARITHMETIC = ("arith.", "tt.splat", "tt.expand_dims", "tt.broadcast", "tt.make_range", "tt.addptr")
 SIGNED = (("signed", 1),)
+FEW = 4  # iterations of one loop over constants that are written out
 
 Counts = Callable[[RawOp, ProgramBuilder], range | None]
 
 
 @dataclass(frozen=True)
 class ConstantNest:
-    """loops: from the outermost one in, with the values of their induction variables."""
+    """loops: from the outermost one in, with the values of their induction variables. bounds: what the bounds of the
+    one with the product are made of in these loops, the same in every iteration."""
 
     loops: tuple[tuple[RawOp, range], ...]
+    bounds: tuple[RawOp, ...] = ()
 
     @property
     def outer(self) -> RawOp:
@@ -41,8 +45,8 @@ class ConstantNest:
 
 
 def constant_nest(op: RawOp, emitter: ProgramBuilder, counts: Counts) -> ConstantNest | None:
-    """Two or more loops over constants, the first of which is `op`, around one with a product. counts: the values of
-    a loop's induction variable, if they are known and few."""
+    """Two or more loops over constants, or one of more than a few iterations, the first of which is `op`, around one
+    with a product. counts: the values of a loop's induction variable, if they are known and few."""
     loops: list[tuple[RawOp, range]] = []
     loop = op
     while all(map(emitter.is_made, loop.operands[:3])) and (known := counts(loop, emitter)) is not None:
@@ -51,12 +55,14 @@ def constant_nest(op: RawOp, emitter: ProgramBuilder, counts: Counts) -> Constan
         if inner is None:
             return None
         loop = inner
-    made_inside = {id_ for one, _ in loops for id_ in _made_in(one, loop)}
-    fixed = not made_inside.intersection(loop.operands[:3])
+    bounds = _made_of([op for one, _ in loops for op in _block(one).operations], loop.operands[:3])
+    changing = {raw.id for one, _ in loops for raw in _block(one).arguments}
+    fixed = changing.isdisjoint((*loop.operands[:3], *(operand for op in bounds for operand in op.operands)))
     body = _block(loop).operations
     plain = all(inside.name != "scf.for" for inside in body) and any(inside.name == "tt.dot" for inside in body)
     straight = all(_hands_on(one, inside) for one, inside in zip(_each(loops), _each(loops)[1:], strict=False))
-    return ConstantNest(tuple(loops)) if len(loops) > 1 and fixed and plain and straight else None
+    many = len(loops) > 1 or any(len(known) > FEW for _, known in loops)
+    return ConstantNest(tuple(loops), tuple(bounds)) if many and fixed and plain and straight else None
 
 
 def write_nest(nest: ConstantNest, emitter: ProgramBuilder, translate: Callable[[RawOp], None]) -> None:
@@ -75,6 +81,8 @@ def write_nest(nest: ConstantNest, emitter: ProgramBuilder, translate: Callable[
     guard = emitter.guard(outer)
     if guard is not None:  # no iteration where the nest is not reached
         upper = emitter.emit(outer, "select", (guard, upper, lower), (kind,))[0]
+    for op in nest.bounds:
+        translate(op)
     emitter.open_loop()
     left = number
     for loop, values in reversed(nest.loops):
@@ -91,7 +99,8 @@ def write_nest(nest: ConstantNest, emitter: ProgramBuilder, translate: Callable[
     for loop, _ in nest.loops:
         for op in _block(loop).operations[:-1]:
             if not any(op is loop for loop in inside):
-                translate(op)
+                if not any(op is bound for bound in nest.bounds):
+                    translate(op)
                 continue
             for raw, operand in zip(_block(op).arguments[1:], op.operands[3:], strict=True):
                 emitter.bind(raw, emitter.made(operand))
@@ -119,11 +128,14 @@ def _only_loop(loop: RawOp) -> RawOp | None:
     return last
 
 
-def _made_in(loop: RawOp, inner: RawOp) -> set[int]:
-    """What is made in a loop in front of the one within it."""
-    block = _block(loop)
-    made = {raw.id for op in block.operations if op is not inner for raw in op.results}
-    return made | {raw.id for raw in block.arguments}
+def _made_of(operations: Sequence[RawOp], values: Sequence[int]) -> list[RawOp]:
+    """The operations, in order, that some values are made of."""
+    wanted, found = set(values), list[RawOp]()
+    for op in reversed(operations):
+        if wanted.intersection(raw.id for raw in op.results):
+            found.append(op)
+            wanted.update(op.operands)
+    return found[::-1]
 
 
 def _hands_on(loop: RawOp, inner: RawOp) -> bool:

@@ -122,3 +122,23 @@ def test_lanes_store_pairs_of_f32_into_all_banks_at_their_places() -> None:
                         found[place + 4 * e] = row, register // 4 * 8 + lane % 4 * 2 + register % 2
                 assert len(banks) == 32
     assert found == {swizzled(0, row, 4 * column): (row, column) for row in range(64) for column in range(64)}
+
+
+@pytest.mark.parametrize("rows", [16, 32, 48])
+@pytest.mark.parametrize(("element", "transposed"), [("bf16", False), ("bf16", True), ("f32", False), ("f8e4m3", True)])
+def test_warps_without_rows_load_what_others_do_and_store_nothing(rows: int, element: str, transposed: bool) -> None:
+    """A branch of some warps in front of a product makes the compiler wait for it, and what only some of them write it
+    keeps alive from loop to loop: for 16 rows, three warps of four."""
+    shape = (64, rows) if transposed else (rows, 64)
+    given = (Accumulator(rows, 64), element, shape)
+    loaded = text(*given, LoadShared(SlotRef(0), 0, transposed))
+    stored = text(*given, StoreShared(0, SlotRef(0), transposed))
+    assert "if (warp * 16 <" not in loaded and f"if (warp * 16 < {rows}) {{" in stored
+    size = 2 if transposed and element == "bf16" else 1
+    assert ("warp %" in loaded) == (rows > 16) and (rows == 16 or f"warp % {rows // 16} * {16 * size}" in loaded)
+
+
+def test_warps_without_rows_load_no_single_elements() -> None:
+    """Of a tile whose rows lie in columns of the slot, element by element, nothing says where others' rows are."""
+    made = text(Accumulator(16, 64), "f32", (64, 16), LoadShared(SlotRef(0), 0, True))
+    assert "warp * 16 < 16" in made

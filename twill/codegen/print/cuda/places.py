@@ -37,9 +37,20 @@ class LaneIndex:
         return f"({' + '.join(parts)})" if parts else "0"
 
 
-def lane_row(layout: Accumulator) -> str:
-    """C: the variable that has the first row of a lane, in matrices of which a warp has as many rows."""
+def lane_row(layout: Accumulator, repeats: bool = False) -> str:
+    """C: the variable that has the first row of a lane, in matrices of which a warp has as many rows. repeats: as for
+    `warp_row`."""
+    if repeats:
+        return f"{warp_row(layout, repeats)}lane / 4"
     return "lane_row" if layout.warp_rows == WARP_ROWS else f"lane_row_{layout.warp_rows}"
+
+
+def warp_row(layout: Accumulator, repeats: bool, size: int = 1) -> str:
+    """C: the first row of a warp, times so many bytes, to which something is added. repeats: whether warps that hold
+    padding alone have the rows of others."""
+    if not repeats:
+        return f"warp * {layout.warp_rows * size} + "
+    return f"warp % {layout.rows // WARP_ROWS} * {WARP_ROWS * size} + " if layout.rows > WARP_ROWS else ""
 
 
 def indices(layout: Layout, i: str = "i") -> tuple[LaneIndex, ...]:

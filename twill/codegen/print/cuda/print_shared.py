@@ -24,8 +24,8 @@ from twill.codegen.print.cuda.elements import (
     vector_in_memory,
     words_in_memory,
 )
-from twill.codegen.print.cuda.places import indices, inside, lane_row, owner
-from twill.codegen.print.cuda.writer import TextWriter
+from twill.codegen.print.cuda.places import indices, inside, lane_row, owner, warp_row
+from twill.codegen.print.cuda.writer import guarded
 from twill.codegen.warp.layout import (
     WARP_ROWS,
     Accumulator,
@@ -89,6 +89,15 @@ class _Move:
         return bool(self.buffer.shape[0] % 8) and self.buffer.shape[-1] * self.size > self.buffer.panel
 
     @property
+    def repeats(self) -> bool:
+        """Whether warps that hold padding alone load what others do, too."""
+        return isinstance(self.layout, Accumulator) and not (self.uneven or self.store) and bool(inside(self.layout))
+
+    @property
+    def verb(self) -> str:
+        return "stmatrix" if self.store else "ldmatrix"
+
+    @property
     def origin(self) -> tuple[int, int]:
         """Row, and byte of that row, of the tile's part that is meant."""
         return (self.ref.rows or (0, 0))[0], (self.ref.columns or (0, 0))[0] * self.size
@@ -120,9 +129,10 @@ def _print(move: _Move) -> None:
 
 
 def _print_tile(move: _Move) -> None:
-    """By the way of its layout; warps that hold padding alone have no part in it."""
+    """By the way of its layout. Warps that hold padding alone store nothing, and load what the others do: products
+    behind a branch of some warps are waited for, and registers that only some of them write are alive in all loops."""
     layout = move.layout
-    with _guarded(move.ctx.out, inside(layout) if isinstance(layout, Accumulator) else ""):
+    with guarded(move.ctx.out, inside(layout) if isinstance(layout, Accumulator) and not move.repeats else ""):
         match layout:
             case Accumulator() if len(move.buffer.shape) == 1:
                 raise exc.UnsupportedInKernel(f"'{move.buffer.name}' is a vector, '{move.name}' a matrix")
@@ -164,7 +174,7 @@ def _matrices(move: _Move) -> None:
     if byte % (2 * _CHUNK):
         _pairs(move)
         return
-    rows = f"warp * {layout.warp_rows} + lane % 16{_plus(row)}"
+    rows = f"{warp_row(layout, move.repeats)}lane % 16{_plus(row)}"
     out.line(f"const u32 at = swizzled{move.template}(tile, {rows}, lane / 16 * {_CHUNK});")
     per_block = layout.columns // 4
     for count, columns, first in ((4, 16, 0), (2, 8, move.columns // 16 * 16)):
@@ -175,7 +185,7 @@ def _matrices(move: _Move) -> None:
                 registers = _registers(move, start, count, (move.first + first) // 4)
                 place = f"swizzled_step{move.template}(at, j * {2 * columns}{_plus(byte + 2 * first)})"
                 place += f" + mb * {layout.block_step * move.buffer.panel}" if layout.rows > 64 else ""
-                out.line(f"{_verb(move)}_x{count}({place}, {', '.join(registers)});")
+                out.line(f"{move.verb}_x{count}({place}, {', '.join(registers)});")
 
 
 def _transposed_matrices(move: _Move) -> None:
@@ -189,7 +199,7 @@ def _transposed_matrices(move: _Move) -> None:
         _single_elements(move)
         return
     rows = "lane % 8 + lane / 16 * 8"
-    bytes_ = f"warp * 32 + lane / 8 % 2 * {_CHUNK}"
+    bytes_ = f"{warp_row(layout, move.repeats, 2)}lane / 8 % 2 * {_CHUNK}"
     out.line(f"const u32 at = swizzled{move.template}(tile, {rows}, {bytes_}{_plus(byte)});")
     per_block, block_bytes = layout.columns // 4, 128 // panel * panel * move.buffer.shape[0]
     for count, columns, first in ((4, 16, 0), (2, 8, move.columns // 16 * 16)):
@@ -200,7 +210,7 @@ def _transposed_matrices(move: _Move) -> None:
                 registers = _registers(move, start, count, (move.first + first) // 4 + per_block * blocks.start)
                 place = f"at + j * {columns * panel}{_plus((row + first) * panel)}"
                 place += f" + mb * {block_bytes}" if len(blocks) > 1 else ""
-                out.line(f"{_verb(move)}_x{count}_trans({place}, {', '.join(registers)});")
+                out.line(f"{move.verb}_x{count}_trans({place}, {', '.join(registers)});")
 
 
 def _registers(move: _Move, start: str, count: int, first: int) -> list[str]:
@@ -213,10 +223,6 @@ def _plus(number: int) -> str:
     return f" + {number}" if number else ""
 
 
-def _verb(move: _Move) -> str:
-    return "stmatrix" if move.store else "ldmatrix"
-
-
 # ---------------------------------------------------------------- other tiles
 def _pairs(move: _Move) -> None:
     """Two neighbouring columns at a time, in one access."""
@@ -226,7 +232,7 @@ def _pairs(move: _Move) -> None:
         _single_elements(move)
         return
     apart = _rows_apart(move)
-    at = f"swizzled{move.template}(tile, {lane_row(layout)}{_plus(row)}, lane_column * {size})"
+    at = f"swizzled{move.template}(tile, {lane_row(layout, move.repeats)}{_plus(row)}, lane_column * {size})"
     out.line(f"const u32 at = {at}{' ^ (lane & 4) << 4' if apart else ''};")
     per_block = layout.columns // 2
     with _blocks(move, layout.rows), out.unrolled(f"i32 i = 0; i < {move.columns // 2}; i += 2"):
@@ -253,21 +259,16 @@ def _rows_apart(move: _Move) -> bool:
 
 
 def _blocks(move: _Move, rows: int) -> AbstractContextManager[None]:
-    """A loop over blocks of 64 rows, if there are several."""
+    """A loop over blocks, if there are several."""
     return move.ctx.out.unrolled(f"i32 mb = 0; mb < {rows // BLOCK}; ++mb") if rows > BLOCK else nullcontext()
-
-
-def _guarded(out: TextWriter, condition: str) -> AbstractContextManager[None]:
-    """An `if`, unless the condition always holds."""
-    return out.block(f"if ({condition})") if condition else nullcontext()
 
 
 def _single_elements(move: _Move) -> None:
     """Element by element: right for every layout and every place."""
     out, packed = move.ctx.out, is_packed(move.element, move.layout)
     step = 2 if packed else 1
-    guard = _columns_guard(move)
-    with out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {step}"), _guarded(out, guard):
+    guard = " && ".join(filter(None, (_columns_guard(move), inside(move.layout) if move.repeats else "")))
+    with out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {step}"), guarded(out, guard):
         places = [_place(move, f"(i + {e})" if e else "i") for e in range(step)]
         _single_access(move, places)
 
@@ -282,8 +283,8 @@ def _transposed_elements(move: _Move) -> None:
         _single_elements(move)
         return
     for e in range(2):
-        rows = f"lane_column{_plus(row + e)}"
-        out.line(f"const u32 at{e} = swizzled{move.template}(tile, {rows}, {lane_row(layout)}{_plus(byte)});")
+        place = f"lane_column{_plus(row + e)}, {lane_row(layout, move.repeats)}{_plus(byte)}"
+        out.line(f"const u32 at{e} = swizzled{move.template}(tile, {place});")
     kind = memory_type(move.element)
     count = layout.columns // 2
     with _blocks(move, layout.rows), out.unrolled(f"i32 i = 0; i < {count}; i += 2"):
@@ -332,7 +333,7 @@ def _runs(move: _Move) -> None:
         _single_elements(move)
         return
     guard = inside(layout)
-    with out.unrolled(f"i32 i = 0; i < {elements_of(layout)}; i += {width}"), _guarded(out, guard):
+    with out.unrolled(f"i32 i = 0; i < {elements_of(layout)}; i += {width}"), guarded(out, guard):
         _vector_access(move, _place(move, "i"), width, "i")
 
 
@@ -344,7 +345,7 @@ def _vector(move: _Move) -> None:
     width = 2 if isinstance(move.layout, Along) and move.layout.axis == 0 else 1
     guard = owner(move.layout) if move.store else ""
     loop = out.unrolled(f"i32 i = 0; i < {elements_of(move.layout)}; i += {width}")
-    with _guarded(out, guard), loop, _guarded(out, inside(move.layout)):
+    with guarded(out, guard), loop, guarded(out, inside(move.layout)):
         _vector_access(move, _place(move, "i"), width, "i")
 
 

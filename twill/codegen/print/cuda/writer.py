@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 
 class TextWriter:
@@ -76,3 +76,8 @@ class TextWriter:
     def text(self) -> str:
         """Everything written."""
         return "\n".join(self._text) + "\n"
+
+
+def guarded(out: TextWriter, condition: str) -> AbstractContextManager[None]:
+    """An `if`, unless the condition always holds."""
+    return out.block(f"if ({condition})") if condition else nullcontext()
