@@ -79,7 +79,7 @@ def guards(place: Place, program: WarpProgram) -> Faults:
 def is_hint(name: str, program: WarpProgram) -> bool:
     """Whether a scalar only says what leaves the L2 cache first, which changes no number."""
     loads = [node for node in nodes(program.groups) if isinstance(node, TmaLoad)]
-    asked = sum(node == Local(name, "i1") for node in nodes(program.groups))
+    asked = sum(bool(node == Local(name, "i1")) for node in nodes(program.groups))
     return 0 < asked == sum(load.passing == Local(name, "i1") for load in loads)
 
 

@@ -18,12 +18,12 @@ twill_gemm(const __grid_constant__ TensorMap map0,
   const u32 instances = grid0 * grid1 * grid2;
   const u32 warps_before = warp_uniform(threadIdx.x / 32);  // chooses the role
   if (threadIdx.x == 0) {
-    for (u32 s = 0; s < 4; ++s) mbar_init(smem + a_b_full + s * 8, 1);
-    for (u32 s = 0; s < 4; ++s) mbar_init(smem + a_b_empty + s * 8, 8);
-    mbar_init_fence();
     tma_prefetch_map(&map0);
     tma_prefetch_map(&map1);
     tma_prefetch_map(&map2);
+    for (u32 s = 0; s < 4; ++s) mbar_init(smem + a_b_full + s * 8, 1);
+    for (u32 s = 0; s < 4; ++s) mbar_init(smem + a_b_empty + s * 8, 8);
+    mbar_init_fence();
   }
   __syncthreads();
 
@@ -34,8 +34,8 @@ twill_gemm(const __grid_constant__ TensorMap map0,
       Cursor<4> put;
 #pragma unroll 1
       for (u32 instance = blockIdx.x; instance < instances; instance += gridDim.x) {
-        const i32 program_id_0 = instance % grid0;
-        const i32 program_id_1 = instance / grid0 % grid1;
+        const i32 program_id_0 = instance < grid0 ? instance : instance % grid0;
+        const i32 program_id_1 = instance < grid0 ? 0 : instance / grid0 % grid1;
         // ---- loop k: 1 stages
         const i32 k_trip = (K / 64);
         if (k_trip > 0) {
@@ -68,7 +68,7 @@ twill_gemm(const __grid_constant__ TensorMap map0,
     Cursor<4> done;
 #pragma unroll 1
     for (u32 instance = blockIdx.x; instance < instances; instance += gridDim.x) {
-      const i32 program_id_0 = instance % grid0;
+      const i32 program_id_0 = instance < grid0 ? instance : instance % grid0;
       float acc[64];  // f32, accumulator
       u32 c[32];  // bf16, accumulator
       // line 29
@@ -167,7 +167,7 @@ twill_gemm(const __grid_constant__ TensorMap map0,
     Cursor<4> done;
 #pragma unroll 1
     for (u32 instance = blockIdx.x; instance < instances; instance += gridDim.x) {
-      const i32 program_id_0 = instance % grid0;
+      const i32 program_id_0 = instance < grid0 ? instance : instance % grid0;
       float acc[64];  // f32, accumulator
       u32 c[32];  // bf16, accumulator
       // line 29

@@ -37,7 +37,7 @@ NARROW_BOX, NARROW_ALIGNMENT = 128, 32  # elements of a box, of which a tensor's
 _FLOATS = ("f16", "bf16", "f32", "f64")  # that TMA knows as such
 
 
-PROMOTED = 128
+PROMOTED: Literal[128] = 128
 """Bytes that L2 fetches at once: one of its lines. With two, rows of a tile that begin within a line cost up to 14 %
 more (GEMMs of ragged sizes, paged keys, one NVIDIA H200); rows that begin with a line are as fast either way."""
 

@@ -52,16 +52,17 @@ def passing(group: WarpGroup, program: WarpProgram, loaded: list[int], most: int
     """The body of a warp group whose loops ask. loaded: maps of all loads of the program, as often as they are loaded.
     most: bytes of a tensor that passes."""
     for stmt in group.body:
-        if isinstance(stmt, Pipeline):
-            for number, boxes in copies(stmt).items():
-                spec = program.maps[number]
-                inside = sum(isinstance(node, TmaLoad) and node.map == number for node in nodes(stmt))
-                if spec.made or None in spec.sizes or inside != loaded.count(number):
-                    continue
-                name = f"{spec.argument.replace('.', '_')}_passes"
-                yield Let(name, is_read_once(spec, stmt.trip, boxes, most), line=stmt.line)
-                stmt = marked(stmt, number, name)
-        yield stmt
+        made: Stmt = stmt
+        for number, boxes in copies(stmt).items() if isinstance(stmt, Pipeline) else ():
+            assert isinstance(stmt, Pipeline)
+            spec = program.maps[number]
+            inside = sum(isinstance(node, TmaLoad) and node.map == number for node in nodes(stmt))
+            if spec.made or None in spec.sizes or inside != loaded.count(number):
+                continue
+            name = f"{spec.argument.replace('.', '_')}_passes"
+            yield Let(name, is_read_once(spec, stmt.trip, boxes, most), line=stmt.line)
+            made = marked(made, number, name)
+        yield made
 
 
 def copies(loop: Pipeline) -> dict[int, int]:
