@@ -4,10 +4,11 @@
     python -m benchmarks.sweep --run DIR --types bf16 --out FILE.json
     python -m benchmarks.sweep --table FILE.json ...           # the tables, geometric means and least rows
 
-Every shape is launched through its family as a program launches it, until the family has chosen. Then the family, the
-fastest members at first sight, cuBLAS and the fastest of Triton's configurations are timed in turns: medians of
-launches with a cold L2 cache. Before, each is compared with a product in float32, and the family's choice is launched
-again and again: all results must be equal bit by bit. The file has the first sight of every member, too.
+Every shape is launched through its family as a program launches it, behind other work, until the family has chosen.
+Then the family, the fastest members at first sight, cuBLAS and the fastest of Triton's configurations are timed in
+turns: medians of launches with a cold L2 cache. Before, each is compared with a product in float32, and the family's
+choice is launched again and again: all results must be equal bit by bit. The file has the first sight of every member,
+too.
 """
 
 from __future__ import annotations
@@ -233,7 +234,7 @@ def looked_at(family: EmittedFamily, a: Any, b: Any, n: int) -> Iterator[Contest
 
 
 def chosen(family: EmittedFamily, a: Any, b: Any, n: int) -> Contestant:
-    """What the family launches, once it has found out what is the fastest."""
+    """What the family launches, once it has found out what is the fastest behind other work, as it is timed."""
     import torch
 
     m, k = a.shape
@@ -244,7 +245,9 @@ def chosen(family: EmittedFamily, a: Any, b: Any, n: int) -> Contestant:
         return (-(-m // meta["BLOCK_M"]) * -(-n // meta["BLOCK_N"]),)
 
     launch = partial(family[grid], *arguments)
+    cache = torch.empty(FLUSH, dtype=torch.uint8, device="cuda")
     for _ in range(COMPARED * (SAMPLES + 1) + 1):
+        cache.zero_()
         launch()
         torch.cuda.synchronize()
     return Contestant("family", launch, out)

@@ -44,7 +44,7 @@ threads_and_barriers(u32* out, u32 n) {
 extern "C" __global__ void copies(const __grid_constant__ TensorMap map, char* global, i32 x) {
   extern __shared__ __align__(1024) char smem[];
   u32 dst = smem_u32(smem), bar = dst + 1024;
-  u64 policy = l2_evict_first() ^ l2_evict_last() ^ l2_evict_normal() ^ l2_passing(true);
+  u64 policy = l2_evict_first() ^ l2_evict_last() ^ l2_evict_normal();
   tma_prefetch_map(&map);
   EVERY_TMA(x)
   EVERY_TMA(x, x + 1)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from twill import exc
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.print_made_maps import map_name
@@ -166,9 +168,12 @@ def print_tma_load(stmt: TmaLoad, ctx: PrintContext) -> None:
     barrier of its first CTA."""
     to, coordinates = _part(stmt.target, ctx), _coordinates(stmt.coordinates, stmt.map, ctx)
     through = map_name(stmt.map, ctx.program)
-    if stmt.passing != NEVER:
-        policy = f"l2_passing({ctx.expression(stmt.passing)})"
-        one_thread(f"tma_load_hint({to}, {through}, {ctx.full(stmt.cursor)}, {policy}, {coordinates});", ctx)
+    if stmt.passing != NEVER:  # not by a policy for both: copies with one are not joined with other SMs' on their way
+        first = f"tma_load_hint({to}, {through}, {ctx.full(stmt.cursor)}, l2_evict_first(), {coordinates});"
+        plain = f"tma_load({to}, {through}, {ctx.full(stmt.cursor)}, {coordinates});"
+        with nullcontext() if ctx.group.issuer else ctx.out.block("if (leader)"):
+            ctx.out.line(f"if ({ctx.expression(stmt.passing)}) {first}")
+            ctx.out.line(f"else {plain}")
         return
     if stmt.sender < 0:
         load = "tma_load_pair" if ctx.aref(stmt.cursor).pair else "tma_load"

@@ -104,8 +104,6 @@ DEV void fence_cta() { asm volatile("fence.acq_rel.cta;" ::: "memory"); }
 DEV u64 l2_evict_first() { u64 p; asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(p)); return p; }
 DEV u64 l2_evict_last() { u64 p; asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(p)); return p; }
 DEV u64 l2_evict_normal() { u64 p; asm("createpolicy.fractional.L2::evict_normal.b64 %0, 1.0;" : "=l"(p)); return p; }
-// Of what nobody reads again, where that holds; both are made, so that nothing branches.
-DEV u64 l2_passing(bool passes) { const u64 first = l2_evict_first(), normal = l2_evict_normal(); return passes ? first : normal; }
 
 // ---------------------------------------------------------------- TMA
 // For ranks 1 to 5, x0 the coordinate of the innermost dimension (elements):
