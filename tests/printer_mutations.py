@@ -291,7 +291,7 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     *_of(
         "row or column of a fragment", "print_shared.py",
-        ("rows of lanes", "{layout.warp_rows} + lane % 16{_plus", "{layout.warp_rows} + lane % 8{_plus", [N64]),
+        ("rows of lanes", "lane % 16{_plus(row)}", "lane % 8{_plus(row)}", [N64]),
         ("columns of lanes", "lane / 16 * {_CHUNK});", "lane / 8 % 2 * {_CHUNK});", [N64]),
         ("columns of steps", "j * {2 * columns}{_plus(byte + 2 * first)}", "j * {columns}{_plus(byte + 2 * first)}",
          [N64]),

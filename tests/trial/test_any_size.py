@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.golden_schedules import machine
+from tests.trial.test_execute import COPY
 from twill.codegen.emission import emit_solved, extract
 from twill.codegen.verify.abstract.inputs import launch
 from twill.kernel.problem import Case
@@ -44,6 +45,26 @@ def test_a_gemm_without_promises_is_right_at_odd_sizes(name: str, split: int) ->
         case: Case = problem.case(sizes)
         made = launch(emission.program.program, replace(case, grid=(*case.grid, split)))
         assert not verified(emission.build.ptx, emission.manifest, emission.program, made).said()
+
+
+def test_a_kernel_copies_with_and_without_a_policy_as_its_launch_reads_tiles_once_or_again() -> None:
+    """128 x 64 of B in tiles of 64 x 64: read once by 16 rows, twice by 32."""
+    blocks = {"a_desc": (16, 64), "b_desc": (64, 64), "c_desc": (16, 64)}
+    types = tuple(f"{name}=tensordesc<bf16[{a}, {b}]>" for name, (a, b) in blocks.items())
+    kernel = extract("examples/gemm.py", "bf16", types, ("BLOCK_M=16", *SMALL[1:]))
+    options = SolveOptions(strategy="heuristic", blocks=1, fuse=False)
+    emission = emit_solved(kernel, machine(), lambda graph, on: solve(graph, on, options))
+    lines = emission.build.ptx.splitlines()
+    copies = {number: "L2::cache_hint" in line for number, line in enumerate(lines, 1) if COPY.search(line)}
+    problem = problem_of(kernel.specialization)
+    assert problem is not None and {*copies.values()} == {True, False}
+    reached = []
+    for rows in (16, 64):
+        made = launch(emission.program.program, problem.case({"M": rows, "N": 64, "K": 128}))
+        found = verified(emission.build.ptx, emission.manifest, emission.program, made)
+        assert not found.said()
+        reached.append({passing for number, passing in copies.items() if number not in found.unreached})
+    assert reached == [{True}, {True, False}]  # A is read once by either
 
 
 @pytest.mark.parametrize(

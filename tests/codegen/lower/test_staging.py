@@ -43,10 +43,11 @@ def test_rings_cover_the_latency_of_loads_under_load() -> None:
     (region,) = plan.loops
     latency = max(task.latency for task in plan.tasks.values() if task.node.kind == "load")
     slots, interval = enough(plan, region), plan.interval(region)
-    assert (slots - 1) * interval < 3 * latency <= slots * interval
+    covered = plan.machine.emitting.under_load.value * latency
+    assert (slots - 1) * interval < covered <= slots * interval
 
 
-@pytest.mark.parametrize(("spec", "buffers", "waits"), [("bf16", 1, [0]), ("bf16-192", 2, [0, 1, 1])])
+@pytest.mark.parametrize(("spec", "buffers", "waits"), [("bf16", 1, [0, 0]), ("bf16-192", 2, [0, 1, 1])])
 def test_a_buffer_is_written_again_once_the_store_before_has_read_it(spec: str, buffers: int, waits: list[int]) -> None:
     program = lowered(spec)
     for group in program.groups:

@@ -49,7 +49,7 @@ def test_behind_every_pass_statements_have_the_operands_that_they_need(name: str
 def test_a_pass_changes_what_it_is_for_and_nothing_else(name: str) -> None:
     programs = list(stages(name).items())
     changing = {now for (_, old), (now, new) in zip(programs, programs[1:], strict=False) if old != new}
-    assert changing == {*CHANGED[name], "unused-indices", "early-launch", "placement"}
+    assert changing == {*CHANGED[name], "unused-indices", "read-once", "early-launch", "placement"}
 
 
 @pytest.mark.parametrize("name", CHANGED)

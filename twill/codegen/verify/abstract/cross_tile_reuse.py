@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar, evaluate, no_element
@@ -28,7 +28,7 @@ class ReuseCounter:
             lets = tuple(stmt for stmt in group.body if isinstance(stmt, Let | CountReuse))
             counts = {stmt.name for stmt in lets if isinstance(stmt, CountReuse)}
             asked = tuple(stmt.name for stmt in lets if isinstance(stmt, Let) and mentions(stmt, counts))
-            made += [cls(group.id, lets, asked)] if asked else []
+            made += [cls(group.id, needed(lets, asked), asked)] if asked else []
         return tuple(made)
 
     def finds(
@@ -42,6 +42,16 @@ class ReuseCounter:
                 known = evaluate(let.value, scope) if isinstance(let, Let) else count_reuse(let, scope, last)
                 scope.names[let.name] = known
             yield from ((name, bool(scope.names[name])) for name in self.asked)
+
+
+def needed(lets: Sequence[Let | CountReuse], asked: Iterable[str]) -> tuple[Let | CountReuse, ...]:
+    """Those that define some of these names, or what they are made of."""
+    wanted, found = set(asked), list[Let | CountReuse]()
+    for stmt in reversed(lets):
+        if stmt.name in wanted:
+            found.append(stmt)
+            wanted |= {node.name for node in nodes(stmt) if isinstance(node, Local)}
+    return tuple(reversed(found))
 
 
 def mentions(stmt: Stmt, names: Iterable[str]) -> bool:
