@@ -1,4 +1,5 @@
-"""Products of a loaded tile and a computed one are transposed, so that the computed one is on the left.
+"""Products of a loaded tile and a computed one are transposed, so that the computed one is on the left; and products of
+two loaded tiles whose columns, but not rows, are a multiple of the tensor core's rows.
 
 ::
 
@@ -8,6 +9,9 @@ The left operand of a tensor core may lie in registers, the right one lies in sh
 of what they loaded (weights of 8 bits made 16 bits wide, scaled, unpacked) would go through shared memory as the right
 operand: stored by all, fenced, waited for, and read by each row block again. On the left each warp group computes what
 it multiplies itself. Nothing is rounded otherwise: a product's terms and their order along K are the same.
+
+An instruction has columns in smaller steps than rows: a block of 16 or 152 rows is computed in just so many columns,
+where its own columns are rows enough.
 
 What follows of the sum is computed transposed, too, up to where it is stored.
 """

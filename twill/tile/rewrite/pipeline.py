@@ -98,7 +98,8 @@ PIPELINE = (
     Rewrite("constant-operands", "MMAs are those of the tensor core",
             "no operand of an MMA is a constant, or one number everywhere", compute_constants),
     Rewrite("computed-operands", "MMAs are those of the tensor core",
-            "no MMA of a loop has a computed tile on the right and a loaded one on the left", transpose_computed,
+            "no MMA of a loop has a computed tile on the right and a loaded one on the left, nor two loaded ones whose"
+            " columns alone have as many rows as an instruction", transpose_computed,
             lambda program, allowed: allowed.transposed),
     Rewrite("vector-sides", "MMAs are those of the tensor core",
             "no vector that is cheap to make twice is used along both rows and columns", separate_sides),
