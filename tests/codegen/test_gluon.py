@@ -337,9 +337,7 @@ def test_what_a_module_keeps_in_local_memory_is_known(tmp_path: Path, capsys: py
 
 def whole_tiles() -> Machine:
     """The H100 with shallower rings, which leave room to store all columns of a tile at a time."""
-    figures = H100.emitting
-    shallow = figures.under_load.model_copy(update={"value": 3})
-    return H100.model_copy(update={"emission": figures.model_copy(update={"under_load": shallow})})
+    return H100.model_copy(update={"emission": H100.emitting.model_copy(update={"multiplying": None})})
 
 
 def with_long_error_function(monkeypatch: pytest.MonkeyPatch) -> None:

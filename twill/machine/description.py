@@ -181,7 +181,8 @@ class EmissionFigures(Document):
     parts of the L2 cache that instances walked together may read. readers: SMs to a row of such instances, at least.
     streamed: bytes on their way to an SM that keep memory busy, of tiles that no other SM reads. rereads: parts of
     the L2 cache that hold what program instances read, until they read it again. passing: sizes of the L2 cache that a
-    tensor has at most whose tiles leave it first where a launch reads them once (None: none do).
+    tensor has at most whose tiles leave it first where a launch reads them once (None: none do). multiplying: as
+    under_load, of a loop that loads and multiplies and does nothing else (None: the same).
     """
 
     reserved_shared: Figure
@@ -200,6 +201,7 @@ class EmissionFigures(Document):
     streamed: Figure
     rereads: Figure
     passing: Figure | None = None
+    multiplying: Figure | None = None
 
 
 class LaunchFigures(Document):

@@ -76,6 +76,8 @@ def choose_panels(tiles: list[Tile], depth: Callable[[int], int]) -> int:
 
 def enough(plan: LoweringPlan, region: int) -> int:
     """Slots of a ring whose loads of one loop cover the memory's latency under load."""
-    loads = [t.latency for t in plan.tasks.values() if t.region == region and t.node.kind == "load"]
-    covered = plan.machine.emitting.under_load.value * max(loads, default=0)
-    return ceil(covered / plan.interval(region))
+    inside = [task for task in plan.tasks.values() if task.region == region]
+    loads = [task.latency for task in inside if task.node.kind == "load"]
+    alone = all(task.node.kind in ("load", "mma") for task in inside)
+    covered = (plan.machine.emitting.multiplying if alone else None) or plan.machine.emitting.under_load
+    return ceil(covered.value * max(loads, default=0) / plan.interval(region))
