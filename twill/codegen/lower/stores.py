@@ -33,7 +33,7 @@ from twill.codegen.warp.program import (
 from twill.tile.flat import UNIFORM, Step
 from twill.tile.vocabulary import ELECTED, combining
 
-PACKED, WARPS = 2, 4  # bytes of elements that a register holds two of; of a warp group
+PACKED = 2  # bytes of elements that a register holds two of
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class Stores:
             return None
         shape, element, layout = tiles.core(cell), step.op.access.element, tiles.layout(view.base)
         whole = panels(shape, element) <= self.tools.rings.panels
-        if not isinstance(layout, Accumulator) or not (whole or has_panels(layout, shape, element)):
+        if not isinstance(layout, Accumulator) or not (whole or has_panels(layout, shape, element, tiles.target.warps)):
             return None
         return scope.base(view.base, False, layout)
 
@@ -285,10 +285,10 @@ class Stores:
         return [BulkWait(0, read=False)] if self.committed else []
 
 
-def has_panels(layout: Accumulator, shape: tuple[int, ...], element: str) -> bool:
-    """Whether a panel of what is stored transposed is some whole blocks of rows that a group holds."""
+def has_panels(layout: Accumulator, shape: tuple[int, ...], element: str, warps: int) -> bool:
+    """Whether a panel of what is stored transposed is some whole blocks of rows that the warps of a group hold."""
     packed = element_bytes(element) == PACKED and layout.warp_rows == WARP_ROWS
-    return packed and not panel_columns(shape, element) % (layout.warp_rows * WARPS)
+    return packed and not panel_columns(shape, element) % (layout.warp_rows * warps)
 
 
 def in_turns(panels: int, buffers: int) -> tuple[int, ...]:

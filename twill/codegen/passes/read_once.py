@@ -16,9 +16,11 @@ Left out are loops whose tensor is loaded elsewhere in the kernel, too, and clus
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, NumPrograms
@@ -44,34 +46,42 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass."""
     if not choices.passing or program.cluster is not None or program.walk:
         return program
-    loaded = [node.map for node in nodes(tuple(group.body for group in program.groups)) if isinstance(node, TmaLoad)]
-    return each_body(program, lambda group: tuple(passing(group, program, loaded, choices.passing)))
+    tensors = [program.maps[load.map].argument for load in loads(tuple(group.body for group in program.groups))]
+    return each_body(program, lambda group: tuple(passing(group, program, tensors, choices.passing)))
 
 
-def passing(group: WarpGroup, program: WarpProgram, loaded: list[int], most: int) -> Iterator[Stmt]:
-    """The body of a warp group whose loops ask. loaded: maps of all loads of the program, as often as they are loaded.
+def loads(part: Any) -> list[TmaLoad]:
+    """Every copy into shared memory in a part of a program."""
+    return [node for node in nodes(part) if isinstance(node, TmaLoad)]
+
+
+def passing(group: WarpGroup, program: WarpProgram, tensors: Sequence[str], most: int) -> Iterator[Stmt]:
+    """The body of a warp group whose loops ask. tensors: of all loads of the program, as often as they are loaded.
     most: bytes of a tensor that passes."""
     for stmt in group.body:
-        made: Stmt = stmt
-        for number, boxes in copies(stmt).items() if isinstance(stmt, Pipeline) else ():
-            assert isinstance(stmt, Pipeline)
-            spec = program.maps[number]
-            inside = sum(isinstance(node, TmaLoad) and node.map == number for node in nodes(stmt))
-            if spec.made or None in spec.sizes or inside != loaded.count(number):
-                continue
-            name = f"{spec.argument.replace('.', '_')}_passes"
-            yield Let(name, is_read_once(spec, stmt.trip, boxes, most), line=stmt.line)
-            made = marked(made, number, name)
-        yield made
+        if isinstance(stmt, Pipeline):
+            yield from asking(stmt, program, tensors, most)
+        else:
+            yield stmt
 
 
-def copies(loop: Pipeline) -> dict[int, int]:
+def asking(loop: Pipeline, program: WarpProgram, tensors: Sequence[str], most: int) -> Iterator[Stmt]:
+    """What is asked in front of a loop, and the loop. tensors, most: as above."""
+    made: Stmt = loop
+    inside = [load.map for load in loads(loop)]
+    for number, boxes in copies(loop).items():
+        spec = program.maps[number]
+        if spec.made or None in spec.sizes or inside.count(number) != tensors.count(spec.argument):
+            continue
+        name = f"{spec.argument.replace('.', '_')}_passes"
+        yield Let(name, is_read_once(spec, loop.trip, boxes, most), line=loop.line)
+        made = marked(made, number, name)
+    yield made
+
+
+def copies(loop: Pipeline) -> Mapping[int, int]:
     """Copies of an iteration through each map."""
-    found: dict[int, int] = {}
-    for node in nodes(loop.steady):
-        if isinstance(node, TmaLoad):
-            found[node.map] = found.get(node.map, 0) + 1
-    return found
+    return Counter(load.map for load in loads(loop.steady))
 
 
 def is_read_once(spec: TensorMapSpec, trip: Expr, boxes: int, most: int) -> Expr:
@@ -79,10 +89,10 @@ def is_read_once(spec: TensorMapSpec, trip: Expr, boxes: int, most: int) -> Expr
     sizes = [widened(size) for size in spec.sizes if size is not None]
     tiles = (over(size, box) for size, box in zip(sizes, spec.box, strict=True))
     instances = reduce(times, (widened(NumPrograms(axis)) for axis in range(AXES)))
-    loads = times(times(instances, widened(trip)), Number(boxes, WIDE))
+    loaded = times(times(instances, widened(trip)), Number(boxes, WIDE))
     room = Number(most * MANY // moved_bytes((MANY,), spec.element), WIDE)
     small = Apply("compare", (reduce(times, sizes), room), "i1", (("predicate", "le"), ("signed", 1)))
-    many, few = times(loads, Number(LOADS, WIDE)), times(reduce(times, tiles), Number(TILES, WIDE))
+    many, few = times(loaded, Number(LOADS, WIDE)), times(reduce(times, tiles), Number(TILES, WIDE))
     once = Apply("compare", (many, few), "i1", (("predicate", "le"), ("signed", 1)))
     return Apply("and", (once, small), "i1")
 

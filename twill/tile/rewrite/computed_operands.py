@@ -29,7 +29,7 @@ from twill.tile.vocabulary import ELEMENTWISE
 ROWS, COLUMNS = 64, 256  # of a left operand in registers its rows are a multiple, and the most columns of a right one
 GRAIN = 16  # columns of a right operand are a multiple
 WIDE = ("f16", "bf16")  # element types of operands in registers
-FEW = 8  # columns of a right operand that is loaded are a multiple
+LOADED_GRAIN = 8  # columns of a right operand that is loaded are a multiple
 
 
 def is_copied(op: Op | None) -> bool:
@@ -81,7 +81,7 @@ class Exchange:
         if not is_copied(left) or right is None:
             return False
         if is_copied(right):
-            return bool(shape[0] % ROWS) and not shape[0] % FEW
+            return bool(shape[0] % ROWS) and not shape[0] % LOADED_GRAIN
         inside = {id(item) for item in loop.body}
         wide = self.program.type_of(op.operands[0]).element in WIDE and not shape[0] % GRAIN
         return wide and right.kind in ELEMENTWISE and id(right) in inside and self.is_converted(right)
