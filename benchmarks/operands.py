@@ -1,6 +1,7 @@
 """Products with weights of 8 bits, K^T V and block-scaled fp8 beside Triton.
 
-    python -m benchmarks.operands build FOLDER [ROW...]   anywhere: emits each kernel with one and with two row blocks
+    python -m benchmarks.operands build FOLDER [ROW...]   anywhere: emits each kernel with one and with two row blocks,
+                                                          those of 256 rows with four, too
     python -m benchmarks.operands warm FOLDER [ROW...] --part I/N   on a GPU: a part of Triton's compilations, run
                                                           N times at once before `run`
     python -m benchmarks.operands run FOLDER [ROW...]     on a GPU: checks and times them
@@ -88,6 +89,7 @@ FORMS = (
     Form("ktv", "ktv", (128, 128, 64)), Form("ktv", "ktv", (128, 256, 64)), Form("ktv", "ktv", (256, 128, 64)),
     Form("block_scaled", "block_scaled", (128, 128, BLOCK)), Form("block_scaled", "block_scaled", (64, 128, BLOCK)),
     Form("block_scaled", "block_scaled", (128, 64, BLOCK)), Form("block_scaled", "block_scaled", (64, 64, BLOCK)),
+    Form("block_scaled", "block_scaled", (256, 128, BLOCK)),
 )  # fmt: skip
 
 
@@ -104,7 +106,7 @@ def build(folder: Path, machine: str, rows: Sequence[str]) -> None:
         sig = [f"{name}=tensordesc<{kind}[{a}, {b}]>" for name, (kind, (a, b)) in form.blocks.items()]
         words = [word for one in (*sig, *form.scalars) for word in ("--sig", one)]
         words += [word for name, value in form.constants.items() for word in ("--const", f"{name}={value}")]
-        for blocks in (1, 2):
+        for blocks in (1, 2, 4) if form.tile[0] == 256 else (1, 2):
             out = folder / f"{form.name}.{blocks}"
             asked = ["--machine", machine, "--out", str(out), "--blocks", str(blocks), "--budget", "30"]
             code = twill(["emit", f"{FILE}::{form.kernel}", *asked, *words])

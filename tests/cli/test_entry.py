@@ -144,11 +144,12 @@ def test_an_output_without_room_is_the_user_s_to_mend() -> None:
     )
 
 
-def test_a_reader_that_goes_away_is_no_error() -> None:
+@pytest.mark.parametrize("words", ["machines show h100", "emit --passes"])
+def test_a_reader_that_goes_away_is_no_error(words: str) -> None:
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [sys.executable, "-m", "twill", "machines", "show", "h100"],
+        [sys.executable, "-m", "twill", *words.split()],
         cwd=ROOT, stdout=write, stderr=subprocess.PIPE, text=True, check=False,
     )  # fmt: skip
     os.close(write)

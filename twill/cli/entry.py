@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 import traceback
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
@@ -25,14 +26,13 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # the place that is
 def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. Bad usage exits with 2 through argparse."""
     given = sys.argv[1:] if words is None else list(words)
-    is_script = given[:1] == ["run"] and run_script.is_script(given[1:])
-    arguments = script().parse_args(given[1:]) if is_script else parser().parse_args(given)
-    if given[:1] not in (["run"], ["record"], ["bench"]):  # those run code of the user's
-        one_thread_for_products()
-        collect_seldom()
-        arguments.processes = processors()  # copies of this one: of a program of the user's none are made
     previous = signal.signal(signal.SIGTERM, terminate)
     try:
+        arguments = parsed(given)
+        if given[:1] not in (["run"], ["record"], ["bench"]):  # those run code of the user's
+            one_thread_for_products()
+            collect_seldom()
+            arguments.processes = processors()  # copies of this one: of a program of the user's none are made
         code: int = arguments.command(arguments)
         sys.stdout.flush()
         return code
@@ -59,6 +59,16 @@ def main(words: Sequence[str] | None = None) -> int:
         return codes.INTERNAL_ERROR
     finally:
         signal.signal(signal.SIGTERM, previous)
+
+
+def parsed(given: list[str]) -> Namespace:
+    """The arguments of a command. Bad usage, help and lists end here, once they are told."""
+    is_script = given[:1] == ["run"] and run_script.is_script(given[1:])
+    try:
+        return script().parse_args(given[1:]) if is_script else parser().parse_args(given)
+    except SystemExit:
+        sys.stdout.flush()
+        raise
 
 
 def one_thread_for_products() -> None:

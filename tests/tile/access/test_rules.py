@@ -22,11 +22,12 @@ def apply(
     *operands: Symbolic,
     shape: tuple[int, ...],
     element: str = "i32",
+    nonnegative: bool = False,
     **attributes: int | str | tuple[int, ...],
 ) -> Symbolic:
     op = Op(0, kind, tuple(range(len(operands))), (9,), tuple(attributes.items()), 1, "")
     shapes = tuple(operand.shape if isinstance(operand, AffineTile) else shape for operand in operands)
-    return symbolic(SymbolicStep(op, operands, shapes, TileType(shape, element), lambda number: False))
+    return symbolic(SymbolicStep(op, operands, shapes, TileType(shape, element), lambda number: nonnegative))
 
 
 def index(step: int = 1, origin: Polynomial = ZERO, extent: int = 8) -> AffineTile:
@@ -116,6 +117,31 @@ def test_an_index_that_wraps_around_or_is_clipped_is_itself_within_bounds() -> N
     )
     for kind in ("rem", "min", "max"):
         assert is_term(apply(kind, index(), index(2), shape=(8,)))
+
+
+@quick
+@given(st.integers(1, 16), st.integers(0, 40), st.integers(0, 3), st.integers(0, 9))
+def test_quotients_and_remainders_by_constants_are_exact_where_they_are_affine(
+    divisor: int, constant: int, step: int, n: int
+) -> None:
+    by, divided = AffineTile((8,), number(divisor), (ZERO,)), index(step, N * divisor + constant)
+    for place, kind in enumerate(("div", "rem")):
+        made = apply(kind, divided, by, shape=(8,), nonnegative=True, signed=1)
+        assert isinstance(made, AffineTile)
+        if not made.terms and not made.within:
+            values = [made.origin.evaluate({0: n}) + i * made.steps[0].evaluate({0: n}) for i in range(8)]
+            assert values == [divmod(n * divisor + constant + i * step, divisor)[place] for i in range(8)]
+
+
+def test_which_quotients_are_affine() -> None:
+    by = AffineTile((8,), number(8), (ZERO,))
+    assert apply("div", index(1, N * 8), by, shape=(8,), nonnegative=True) == index(0, N)  # the same for all
+    assert apply("rem", index(1, N * 8), by, shape=(8,), nonnegative=True) == index()
+    assert apply("div", index(16, N * 8 + 3), by, shape=(8,), nonnegative=True) == index(2, N)
+    assert is_term(apply("div", index(1, N * 8 + 1), by, shape=(8,), nonnegative=True))  # the last one is in the next
+    assert is_term(apply("div", index(1, N * 4), by, shape=(8,), nonnegative=True))
+    assert is_term(apply("div", index(1, N * 8), by, shape=(8,)))  # a quotient of -1 is 0 in Triton
+    assert is_term(apply("div", index(), AffineTile((8,), N, (ZERO,)), shape=(8,), nonnegative=True))
 
 
 def test_what_is_not_affine_is_a_term_of_sums_and_products_with_it() -> None:

@@ -71,3 +71,31 @@ def test_what_an_index_wraps_around_to_is_loaded_where_a_result_needs_it(
 def test_rows_that_no_store_takes_are_affine(kernel_file: Callable[..., str], name: str) -> None:
     spec = resolve(f"{kernel_file(HEAD + RIGHT[name])}::k", sig=SIG)
     assert not any(op.index_operands for op in resolve_accesses(tile_program(spec)).ops())
+
+
+SCALED = "    s = tl.load(z + {0}, mask={1}, other=0.0)\n"
+HALVES = SIG[:1] + ["z=*fp32:16", *SIG[1:]]
+IDLE = {
+    "one number for the rows of a tile": (SCALED.format("i // 32", "i < m"), True),
+    "one for all rows from the third on": (SCALED.format("i // 32", "i >= m"), False),
+    "a number for every row": (SCALED.format("i", "i < m"), False),
+    "rows of two tiles": (SCALED.format("(i + 1) // 32", "i < m"), False),
+    "a mask of fewer rows than are stored": (SCALED.format("i // 32", "i < m - 1"), False),
+}
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_a_mask_that_only_leaves_out_what_no_store_takes_is_none_of_a_load_of_one_number(
+    kernel_file: Callable[..., str], name: str
+) -> None:
+    """Elsewhere what the mask leaves out is a zero: the program computes as if it were there."""
+    scaled, single = IDLE[name]
+    text = HEAD.replace("(x, y, m)", "(x, z, y, m)") + scaled
+    text += f"    v = {ROWS.format('(i % m)')} * s[:, None]\n" + STORE
+    spec = resolve(f"{kernel_file(text)}::k", sig=HALVES)
+    accesses = [op.access for op in resolve_accesses(tile_program(spec)).ops() if op.access is not None]
+    assert [not access.axes for access in accesses if access.base == "z"] == [single]
+    for m in (1, 31, 32, 33, 64):
+        tensors = {"x": (2048,), "z": (64,), "y": (2048,)}
+        for one in held(spec, Case({}, (3,), tensors, {"m": m})):
+            assert one.furthest <= 2, (m, one)

@@ -7,14 +7,25 @@ in front of the instance before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.scalars import ScalarTable
 from twill.codegen.lower.walk import walk_of
 from twill.codegen.warp.expression import Apply, Expr, Local, Lookup, Number, NumPrograms, ProgramId, Symbol
-from twill.codegen.warp.program import BulkWait, CountReuse, If, MakeMap, Settle, ShowMaps, Stmt, TensorMapSpec
+from twill.codegen.warp.program import (
+    BulkWait,
+    CountReuse,
+    If,
+    MakeMap,
+    Settle,
+    ShowMaps,
+    Stmt,
+    TensorMapSpec,
+    TmaStore,
+    walk,
+)
 from twill.codegen.warp.resources import MAP_BYTES
 
 
@@ -28,7 +39,6 @@ class MadeMaps:
     known: dict[TensorMapSpec, tuple[TensorMapSpec, MakeMap]] = field(default_factory=dict)
     cursors: dict[int, None] = field(default_factory=dict)
     where: dict[int, Expr] = field(default_factory=dict)
-    scratch: int | None = None
     stores: bool = False
 
     def of(self, seen: TensorMapSpec, line: int, cursor: int | None = None, where: Expr | None = None) -> TensorMapSpec:
@@ -37,35 +47,40 @@ class MadeMaps:
         if cursor is not None:
             self.cursors[cursor] = None
         if seen not in self.known:
-            if self.scratch is None:
-                self.scratch = self.memory.buffer("tensor map", (MAP_BYTES,), "i8", 1).id
+            scratch = self.memory.buffer("tensor map", (MAP_BYTES,), "i8", 1).id
             nothing = Number(0, "i64")
             template = replace(
                 seen, sizes=tuple(None for _ in seen.sizes), strides=tuple(nothing for _ in seen.strides),
                 offset=nothing, made=len(self.known) + 1,
             )  # fmt: skip
             made = self.memory.map(template)
-            self.known[seen] = made, MakeMap(made.id, self.scratch, seen.sizes, seen.strides, seen.offset, line=line)
+            self.known[seen] = made, MakeMap(made.id, scratch, seen.sizes, seen.strides, seen.offset, line=line)
             if where is not None:
                 self.where[made.id] = where
             self.stores |= cursor is None
         return self.known[seen][0]
 
-    def statements(self) -> Iterator[Stmt]:
-        """What stands in front of an instance, behind the definitions of its scalars."""
+    def statements(self, loops: Sequence[Stmt], behind: Sequence[Stmt]) -> Iterator[Stmt]:
+        """The group's stream with them, of what it has up to its last loop and behind it. A map is made in front of it
+        all, behind the definitions of its scalars. What is stored behind the loops alone goes through maps that are
+        shown there: what was written of them, and what was stored before, is in memory by then."""
         if not self.known:
+            yield from (*loops, *behind)
             return
-        waits = (*(Settle(cursor) for cursor in self.cursors), *([BulkWait(0, read=False)] if self.stores else []))
-        makes = (self.guarded(stmt) for _, stmt in self.known.values())
-        stmts = (*waits, *makes, ShowMaps(tuple(stmt.map for _, stmt in self.known.values())))
+        makes = tuple(self.guarded(stmt) for _, stmt in self.known.values())
+        show = ShowMaps(tuple(stmt.map for _, stmt in self.known.values()))
+        waits = tuple(Settle(cursor) for cursor in self.cursors)
+        stored = (BulkWait(0, read=False),) if self.stores else ()
+        late = not self.cursors and loops and not any(isinstance(stmt, TmaStore) for stmt in walk(tuple(loops)))
+        early, shown = ((*waits, *makes), (*stored, show)) if late else ((*waits, *stored, *makes, show), ())
         values = self.leaves(expr for _, stmt in self.known.values() for expr in expressions(stmt))
         if values is None:
-            yield from stmts
+            yield from (*early, *loops, *shown, *behind)
             return
         alike = self.scalars.fresh("same_tensors")
-        yield CountReuse(alike, values)
         first = Apply("compare", (Local(alike), Number(0)), "i1", (("predicate", "eq"), ("signed", 1)))
-        yield If(first, stmts)
+        yield CountReuse(alike, values)
+        yield from (If(first, early), *loops, *([If(first, shown)] if shown else []), *behind)
 
     def guarded(self, stmt: MakeMap) -> Stmt:
         """The statement, where what it needs holds."""

@@ -59,12 +59,14 @@ class GroupSelector:
         for plan in plans.values():
             plan.uses = self.loops.uses_of(plan.said, self.stream.most)
         body: list[Stmt] = []
+        looped = 0  # statements up to the last loop
         for region in regions:
             body += self.held(region.id, first=True)
             if region.kind == "loop":
                 body += self.acquired(region.id)
                 body += self.loops.statements(plans[region.id]) if region.id in plans else []
                 body += self.handed_on(region.id)
+                looped = len(body)
             else:
                 body += self.straight(region.id)
             body += self.held(region.id, first=False)
@@ -74,12 +76,12 @@ class GroupSelector:
         finish = [stmt for p, t in given if t.to.group == self.group for stmt in end(t, self.events.barrier_of(p, t))]
         scalars: dict[int, tuple[Stmt, ...]] = {value: (let,) for value, let in self.scalars.lets.items()}
         scalars |= self.scalars.loops
-        maps = self.tools.transfers.made.statements()
+        stream = self.tools.transfers.made.statements(body[:looped], body[looped:])
         lets = [stmt for value in sorted(scalars) for stmt in scalars[value]]
         return WarpGroup(
             id=group.id, role=group.role, threads=group.threads, registers=group.registers, issuer=group.issuer,
             fragments=tuple(self.registers.fragments), cursors=tuple(self.cursors.cursors),
-            start=tuple(start), body=(*self.stores.before(), *lets, *maps, *self.puts.lets, *body),
+            start=tuple(start), body=(*self.stores.before(), *lets, *self.puts.lets, *stream),
             finish=(*finish, *self.stores.finish()),
         )  # fmt: skip
 

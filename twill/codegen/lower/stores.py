@@ -220,7 +220,9 @@ class Stores:
         for number, first in enumerate(range(0, shape[1], width)):
             columns, buffer = (first, first + width), buffers[turns[number]]
             younger = self.younger(buffer.id, since(turns, number), scope)
-            yield BulkWait(0 if own else younger, read=True, line=line)  # its own stores may be left out
+            if own:  # other stores through maps of the group may be left out
+                younger = turns[:number][::-1].index(turns[number]) if turns[number] in turns[:number] else number
+            yield BulkWait(younger, read=True, line=line)
             yield Sync(barrier)
             some = None if width == shape[1] else columns
             slot = SlotRef(buffer.id, None if host is None else host.cursor)

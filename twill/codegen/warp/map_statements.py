@@ -12,7 +12,7 @@ from twill.codegen.warp.statements import Stmt
 class MakeMap(Stmt):
     """The elected thread makes the tensor map of its group, in the one of its two places where the map is not now.
     Copies may still be on their way through the map as it is, but not through the one before it (Settle, BulkWait).
-    scratch: a buffer of 128 bytes that only this thread uses. sizes, strides, offset: as of a TensorMapSpec, of scalars
+    scratch: a buffer of 128 bytes, for this map alone. sizes, strides, offset: as of a TensorMapSpec, of scalars
     that are known here; where a size is below 1, nothing is inside of the tensor."""
 
     map: int

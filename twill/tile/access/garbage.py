@@ -2,7 +2,9 @@
 
 `offs = (pid * BLOCK + tl.arange(0, BLOCK)) % M` reads rows of the tensor's beginning where the last tile sticks out. A
 tile access that ends at row M reads zeros there. Both are right if no store takes what is made of those rows: rows of
-a product come of the same rows of its left operand, and the store masks them. This is a data flow analysis: the
+a product come of the same rows of its left operand, and the store masks them. So are zeros in the place of numbers
+that a mask leaves out of a load, where the address is the same along the axis of the mask (a scale for 128 columns):
+without the mask it is the load of one number (`idle_masks`). This is a data flow analysis: the
 elements beyond a bound of an axis are garbage, through operations element by element, views, products and loops, up to
 a store whose mask leaves them out. Where they meet others (a sum along that axis), or a store takes them, the kernel
 depends on what it wraps around to, and the address is refused.
@@ -10,6 +12,7 @@ depends on what it wraps around to, and the address is refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -37,9 +40,11 @@ class GarbageNeeded(Exception):
 
 @dataclass
 class GarbageAnalysis:
-    """The analysis of one program. found: by value, what is garbage in it, if anything is."""
+    """The analysis of one program. idle: bounds of loads' masks that are to be left out, by operation. found: by value,
+    what is garbage in it, if anything is."""
 
     analysis: Analysis
+    idle: Mapping[int, frozenset[IndexBound]] = field(default_factory=dict)
     found: dict[int, dict[IndexBound, Op]] = field(default_factory=dict)
 
     def block(self, items: Iterable[Op | Loop]) -> None:
@@ -85,7 +90,9 @@ class GarbageAnalysis:
         form = self.analysis.forms.get(op.operands[0])
         within = form.within if isinstance(form, AffineTile) else frozenset()
         mask = self.mask(op.operands[1]) if len(op.operands) > 1 else UNKNOWN_MASK
-        return {bound: op for bound in within if not implied(bound, mask.bounds)}
+        bounds = [bound for bound in mask.bounds if bound not in self.idle.get(op.id, ())]
+        lacking = (*within, *self.idle.get(op.id, ()))
+        return {bound: op for bound in lacking if not implied(bound, bounds)}
 
     def stored(self, op: Op, read: list[Garbage]) -> None:
         """A store takes none of it."""
@@ -157,6 +164,32 @@ class GarbageAnalysis:
         """There is no such garbage. Raises `GarbageNeeded` if there is."""
         for load in garbage.values():
             raise GarbageNeeded(load, reader)
+
+
+def idle_masks(analysis: Analysis) -> dict[int, frozenset[IndexBound]]:
+    """Bounds of loads' masks along axes on which nothing moves, that no result needs, by operation."""
+    idle = {}
+    for op in analysis.program.ops():
+        form = analysis.forms.get(op.operands[0]) if op.kind == "load" and len(op.operands) > 1 else None
+        mask = analysis.forms.get(op.operands[1]) if isinstance(form, AffineTile) else None
+        if isinstance(form, AffineTile) and isinstance(mask, Mask) and mask.complete and not form.terms:
+            still = [bound for bound in mask.bounds if not form.steps[bound.axis] and is_narrow(analysis, bound)]
+            axes = Counter(bound.axis for bound in still)
+            idle[op.id] = frozenset(bound for bound in still if axes[bound.axis] == 1)
+    idle = {op: bounds for op, bounds in idle.items() if bounds}
+    while idle:
+        try:
+            GarbageAnalysis(analysis, idle).block(analysis.program.body)
+        except GarbageNeeded as needed:
+            del idle[needed.load.id]
+        else:
+            break
+    return idle
+
+
+def is_narrow(analysis: Analysis, bound: IndexBound) -> bool:
+    """Whether a bound is made of numbers of 32 bits."""
+    return all(analysis.type_of(symbol).element == "i32" for symbol in bound.limit.symbols())
 
 
 def implied(bound: IndexBound, by: Iterable[IndexBound]) -> bool:

@@ -23,7 +23,8 @@ from dataclasses import replace
 from twill.exc import AddressNotAffine, AtomicResultUsed
 from twill.tile.access.address import Address, address_of_block, address_of_tile
 from twill.tile.access.analysis import PURE, Analysis
-from twill.tile.access.garbage import GarbageAnalysis, GarbageNeeded, implied
+from twill.tile.access.conditions import some_within
+from twill.tile.access.garbage import GarbageAnalysis, GarbageNeeded, idle_masks, implied
 from twill.tile.access.hoist import hoist_scalars
 from twill.tile.access.layout import MemoryLayout, layout_of
 from twill.tile.access.promised import with_promises
@@ -125,6 +126,7 @@ class _Rewriter:
     def __init__(self, analysis: Analysis) -> None:
         self.analysis = analysis
         self.program = analysis.program
+        self.idle = idle_masks(analysis)
         self.makers = {result: op for op in self.program.ops() for result in op.results}
         self.uses = {operand for op in self.program.ops() for operand in op.operands}
         loops = list(loops_of(self.program.body))
@@ -162,7 +164,9 @@ class _Rewriter:
         if kind == "tile_load":
             values, masks, other = (), operands[1:2], operands[2:3]
         mask = mask_form(self.analysis, masks[0]) if masks else EVERYWHERE
-        mask = replace(mask, bounds=tuple(dict.fromkeys((*mask.bounds, *sorted(tile.within, key=repr)))))
+        idle = self.idle.get(op.id, frozenset())
+        bounds = [bound for bound in mask.bounds if bound not in idle]
+        mask = replace(mask, bounds=tuple(dict.fromkeys((*bounds, *sorted(tile.within, key=repr)))))
         fixed = self.far if self.arguments[tile.base].is_pointee else self.analysis.scalars.fixed
         address = address_of_tile(tile, mask, fixed)
         layout = layout_of(address, load=kind == "tile_load")
@@ -178,6 +182,11 @@ class _Rewriter:
             conjunctions: list[Op] = []
             masks = self.unbounded(op, masks[0], conjunctions)
             yield from conjunctions
+        if idle:
+            made, some = some_within(self.analysis.numbering, op, idle, tile.shape)
+            yield from made
+            made, access, masks = self.under_guard(op, kind, access, masks, some)
+            yield from made
         if guard is not None:
             made, access, masks = self.under_guard(op, kind, access, masks, guard)
             yield from made

@@ -168,6 +168,39 @@ def varies(tile: AffineTile) -> bool:
     return any(tile.steps) or bool(tile.terms)
 
 
+def quotient(step: SymbolicStep) -> Symbolic | None:
+    """An index from 0 on, divided by a constant that what each axis adds either is a multiple of or never reaches."""
+    divided = divided_exactly(step)
+    return divided[0] if divided else None
+
+
+def divided_exactly(step: SymbolicStep) -> tuple[AffineTile, AffineTile] | None:
+    """Quotient and remainder of an index from 0 on by a constant, where both are affine: n * d + i of axes of which
+    those that are no multiples of d stay below d together."""
+    if len(step.affine()) < 2 or step.result.element == "i1":
+        return None
+    index, divisor = step.affine()
+    if varies(divisor) or divisor.within or index.terms or index.base or not divisor.origin.is_constant:
+        return None
+    number = divisor.origin.constant
+    if number <= 0 or not all(map(step.nonnegative, index.parts)):
+        return None
+    whole, rest, most = [], [], 0
+    for part, extent in zip(index.parts, (2, *index.shape), strict=True):
+        left = part.constant % number
+        exact = (part - left).divide_exactly(divisor.origin)
+        if exact is None:
+            return None
+        whole.append(exact)
+        rest.append(Polynomial.constant_of(left))
+        most += left * (extent - 1)
+    if most >= number:
+        return None
+    return replace(index, origin=whole[0], steps=tuple(whole[1:])), replace(
+        index, origin=rest[0], steps=tuple(rest[1:])
+    )
+
+
 def remainder(step: SymbolicStep) -> Symbolic | None:
     """An index from 0 on is its own remainder as long as it is below the divisor."""
     if len(step.affine()) < 2 or step.result.element == "i1":
@@ -175,6 +208,9 @@ def remainder(step: SymbolicStep) -> Symbolic | None:
     index, divisor = step.affine()
     if varies(divisor) or divisor.within or index.terms:
         return None
+    divided = divided_exactly(step)
+    if divided is not None:
+        return divided[1]
     made = below(index, divisor.origin)
     if made is None or all(map(step.nonnegative, index.parts)):
         return made
@@ -292,6 +328,6 @@ def quotient_up(dividend: Polynomial, divisor: int) -> Polynomial | None:
 RULES: dict[str, Rule] = {
     "constant": constant, "range": arange, "splat": view, "broadcast": view, "expand_dims": view,
     "reshape": view, "transpose": view, "add": add, "sub": add, "add_pointer": add, "mul": multiply,
-    "rem": remainder, "min": smaller, "max": larger, "select": chosen,
+    "div": quotient, "rem": remainder, "min": smaller, "max": larger, "select": chosen,
     "shl": shift_left, "cast": cast, "bitcast": bitcast, "and": conjunction, "compare": compare,
 }  # fmt: skip

@@ -27,6 +27,7 @@ from twill.tile.rewrite.scale_chunks import read_chunks
 from twill.tile.rewrite.split_k import split_k
 from twill.tile.rewrite.uniform_factors import collect_factors
 from twill.tile.rewrite.unpacked_operands import unpack_operands
+from twill.tile.rewrite.vector_factors import multiply_vectors
 from twill.tile.rewrite.vector_sides import separate_sides
 from twill.tile.rewrite.whole_reductions import reduce_axis_by_axis
 
@@ -34,7 +35,7 @@ EXTRACTED = "extracted"  # what the program is called in front of the first rewr
 Watcher = Callable[[str, TileProgram], None]
 Rewriting = Literal["none", "masks", "all"]
 """How much is rewritten that need not be. all: everything below; masks: everything but loop-fusion; none: neither of
-loop-fusion, uniform-factors and predicated-masks."""
+loop-fusion, uniform-factors, vector-factors and predicated-masks."""
 DEFAULT: Rewriting = "all"
 
 
@@ -77,6 +78,10 @@ PIPELINE = (
     Rewrite("uniform-factors", "rounding of products and sums may move (neither strict nor without fp fusion)",
             "factors and summands that a tile has in common are applied once, where that saves instructions",
             collect_factors,
+            lambda program, allowed: allowed.rewriting != "none" and program.fp_fusion and not program.strict),
+    Rewrite("vector-factors", "rounding of products may move (neither strict nor without fp fusion)",
+            "factors that a tile has in common multiply a vector that is spread over it",
+            multiply_vectors,
             lambda program, allowed: allowed.rewriting != "none" and program.fp_fusion and not program.strict),
     Rewrite("predicated-masks", "loops that go on with one another are fused",
             "masks that only the first or last iterations need are computed in those alone",

@@ -25,9 +25,9 @@ DEV void map_release() { asm volatile("fence.proxy.tensormap::generic.release.gp
 DEV void map_acquire(const TensorMap* map) {
   asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
 }
-// A tensor map into shared memory, and from there into global memory. Seldom: few registers are kept for it.
+// A tensor map into shared memory, once, and from there into global memory, seldom: few registers are kept for that.
 DEV void map_from_template(u32 smem, const TensorMap* map) {
-#pragma unroll 2
+#pragma unroll
   for (u32 i = 0; i < sizeof(TensorMap) / sizeof(Vec4); ++i) store_shared4(smem + i * sizeof(Vec4), load_generic4((const Vec4*)map + i));
 }
 DEV void map_to_memory(TensorMap* map, u32 smem) {

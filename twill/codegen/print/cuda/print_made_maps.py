@@ -1,11 +1,13 @@
 """Tensor maps that a warp group makes, in memory of its CTA behind the zeros of the workspace.
 
-The launcher's template has the element type, the boxes and the swizzle. One thread copies it to shared memory, replaces
-where the tensor begins, its sizes and strides there, copies it to the CTA's place, and makes the copies that follow see
-it (PTX ISA, "fence", .proxy.tensormap).
+The launcher's template has the element type, the boxes and the swizzle. One thread copies it to shared memory before
+the first instance; for each tensor it replaces where that begins, its sizes and strides there, copies the map to the
+CTA's place, and makes the copies that follow see it (PTX ISA, "fence", .proxy.tensormap).
 """
 
 from __future__ import annotations
+
+from contextlib import nullcontext
 
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import BYTES
@@ -35,6 +37,10 @@ def declare_made_maps(groups: tuple[int, ...], ctx: PrintContext) -> None:
     for stmt in ctx.group.stmts:
         if isinstance(stmt, Settle):
             ctx.out.line(f"u32 {_settled(stmt, ctx)} = 0;")
+    made = [stmt for stmt in ctx.group.stmts if isinstance(stmt, MakeMap)]
+    with ctx.out.block("" if ctx.group.issuer else "if (leader)") if made else nullcontext():
+        for stmt in made:
+            ctx.out.line(f"map_from_template(smem + {ctx.shared.buffers[stmt.scratch]}, &map{stmt.map});")
 
 
 def _settled(stmt: Settle, ctx: PrintContext) -> str:
@@ -48,7 +54,6 @@ def print_make_map(stmt: MakeMap, ctx: PrintContext) -> None:
     size, rank = BYTES[meant.element], len(stmt.sizes)
     with out.block("" if ctx.group.issuer else "if (leader)"):
         out.line(f"const u32 made = smem + {ctx.shared.buffers[stmt.scratch]};")
-        out.line(f"map_from_template(made, &map{stmt.map});")
         for axis, stride in enumerate(stmt.strides[:-1]):
             out.line(f"const u64 stride{axis} = (u64)({ctx.expression(stride)}) * {size};")
             out.line(f"if (stride{axis} >> {_LONGEST}) __trap();  // negative, or too long for a tensor map")

@@ -1,0 +1,92 @@
+"""Numbers are looked up before MMAs are waited for, so that both are on their way at once.
+
+A scalar of an iteration (a scale of 128 columns and rows of K) is looked up in front of what reads it first: behind the
+MMA whose sums it multiplies, where everything waits for global memory once more::
+
+    multiply %acc = a @ b               let scale = lookup(...)
+    wait 0 pending: %acc      becomes   multiply %acc = a @ b
+    let scale = lookup(...)             wait 0 pending: %acc
+    %out = mul %acc, scale              %out = mul %acc, scale
+
+A look-up may go anywhere: nothing that a kernel looks up does it write. It costs a register meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeGuard
+
+from twill.codegen.warp.choices import Choices, each_body
+from twill.codegen.warp.expression import Apply, Expr, Local, Lookup
+from twill.codegen.warp.program import (
+    Advance,
+    Arrive,
+    Commit,
+    Compute,
+    Consumed,
+    Copy,
+    Fence,
+    Fill,
+    Get,
+    Let,
+    LoadShared,
+    Multiply,
+    Stmt,
+    Sync,
+    WaitGroups,
+    WarpProgram,
+    with_blocks,
+)
+
+PASSED = (
+    Advance, Arrive, Commit, Compute, Consumed, Copy, Fence, Fill, Get, Let, LoadShared, Multiply, Sync, WaitGroups,
+)  # fmt: skip
+"""Statements that define no scalar (but for Let) and have no blocks."""
+
+
+def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+    """The pass."""
+    return each_body(program, lambda group: raised(group.body))
+
+
+def raised(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """A block, and those in it, with look-ups in front of the waits that they stand behind."""
+    made: list[Stmt] = []
+    for stmt in stmts:
+        place = len(made)
+        if is_lookup(stmt):
+            place = earliest(made, stmt)
+        made.insert(place, with_blocks(stmt, raised))
+    return tuple(made)
+
+
+def is_lookup(stmt: Stmt) -> TypeGuard[Let]:
+    """Whether it defines a number that is looked up."""
+    return isinstance(stmt, Let) and any(isinstance(part, Lookup) for part in parts(stmt.value))
+
+
+def earliest(before: list[Stmt], let: Let) -> int:
+    """Where a look-up may stand in front of a wait, behind other look-ups; where it stands if it may pass no wait."""
+    needed = {part.name for part in parts(let.value) if isinstance(part, Local)}
+    place = len(before)
+    while place and isinstance(before[place - 1], PASSED):
+        above = before[place - 1]
+        if is_lookup(above) or isinstance(above, Let) and above.name in needed:
+            break
+        place -= 1
+    waits = any(isinstance(stmt, WaitGroups) for stmt in before[place:])
+    return place if waits else len(before)
+
+
+def parts(expr: Expr) -> Iterator[Expr]:
+    """An expression and all in it."""
+    yield expr
+    match expr:
+        case Apply():
+            inner = expr.operands
+        case Lookup():
+            inner = (expr.index,) if expr.condition is None else (expr.index, expr.condition)
+        case _:
+            return
+    for operand in inner:
+        yield from parts(operand)
