@@ -3,7 +3,7 @@
 Q, K, V, O are bf16. Keys and values have their own heads: GROUP heads of queries share one of keys. The last query sees
 the last key where attention is causal. `forward` has descriptors of [heads, rows, HEAD_DIM] with blocks
 [1, BLOCK, HEAD_DIM], which read zeros behind the last row and write nothing there. Sequences of `variable` lie one
-behind the other, [rows of all, heads, HEAD_DIM] in memory; CU_Q and CU_K say where each begins, and O has `stride`
+behind the other, [rows of all, heads, HEAD_DIM] in memory; CU_Q and CU_K say where each begins, and Out has `stride`
 elements from row to row. The log-sum-exp of each row, in base 2, goes to LSE, float32 [heads, rows].
 """
 
@@ -16,7 +16,7 @@ def visit(
     acc, l_i, m_i, q, k_desc, v_desc, head, base, start_n, qk_scale, last, KEYS,
     BLOCK_N: tl.constexpr, HEAD_DIM: tl.constexpr, CAUSAL: tl.constexpr, ENDS: tl.constexpr,
 ):  # fmt: skip
-    """The keys from `start_n` on: new accumulator, row sums and maxima. base: the first row. last: key of each query."""
+    """The keys from `start_n` on: accumulator, row sums and maxima. base: of all rows; last: key of each query."""
     k = k_desc.load([head, base + start_n, 0]).reshape([BLOCK_N, HEAD_DIM])
     qk = tl.dot(q, k.T)
     if ENDS:
@@ -144,7 +144,7 @@ def descending(
 
 @triton.jit
 def variable(
-    q_desc, k_desc, v_desc, O, LSE, CU_Q, CU_K, sm_scale, TOTAL, GROUP, stride,
+    q_desc, k_desc, v_desc, Out, LSE, CU_Q, CU_K, sm_scale, TOTAL, GROUP, stride,
     HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
     """A block of queries of one head of one sequence. TOTAL: queries of all of them."""
@@ -185,17 +185,17 @@ def variable(
     rows, columns = first_q + offs_m, head * HEAD_DIM + tl.arange(0, HEAD_DIM)
     here = offs_m < queries
     tl.store(LSE + head * TOTAL + rows, lse, mask=here)
-    tl.store(O + rows[:, None] * stride + columns[None, :], o, mask=here[:, None])
+    tl.store(Out + rows[:, None] * stride + columns[None, :], o, mask=here[:, None])
 
 
 @triton.jit
 def decode(
-    q_desc, k_desc, v_desc, O, PART, LSE, sm_scale, KEYS, CHUNK, GROUP,
+    q_desc, k_desc, v_desc, Out, PART, LSE, sm_scale, KEYS, CHUNK, GROUP,
     ROWS: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_N: tl.constexpr, SPLIT: tl.constexpr,
 ):  # fmt: skip
     """One query of the GROUP heads of one head of keys beside CHUNK keys, in a tile of ROWS rows.
 
-    Q, O: [heads of keys, GROUP, HEAD_DIM]. With SPLIT, sums over the chunk go to PART, float32
+    Q, Out: [heads of keys, GROUP, HEAD_DIM]. With SPLIT, sums over the chunk go to PART, float32
     [heads of keys, chunks, GROUP, HEAD_DIM], and the log-sum-exp to LSE, [heads of keys, chunks, GROUP].
     """
     chunk, kv = tl.program_id(0), tl.program_id(1)
@@ -224,11 +224,11 @@ def decode(
         tl.store(PART + rows[:, None] * HEAD_DIM + d[None, :], o, mask=here[:, None])
     else:
         rows = kv * GROUP + g
-        tl.store(O + rows[:, None] * HEAD_DIM + d[None, :], o.to(tl.bfloat16), mask=here[:, None])
+        tl.store(Out + rows[:, None] * HEAD_DIM + d[None, :], o.to(tl.bfloat16), mask=here[:, None])
 
 
 @triton.jit
-def combine(PART, LSE, O, chunks, GROUP, HEAD_DIM: tl.constexpr, MOST: tl.constexpr):
+def combine(PART, LSE, Out, chunks, GROUP, HEAD_DIM: tl.constexpr, MOST: tl.constexpr):
     """The result of one head: what `decode` left of up to MOST chunks, weighted."""
     head, kv = tl.program_id(0), tl.program_id(1)
     c, d = tl.arange(0, MOST), tl.arange(0, HEAD_DIM)
@@ -238,4 +238,4 @@ def combine(PART, LSE, O, chunks, GROUP, HEAD_DIM: tl.constexpr, MOST: tl.conste
     weight = tl.exp2(lse - tl.max(lse, 0))
     part = tl.load(PART + rows[:, None] * HEAD_DIM + d[None, :], mask=here[:, None], other=0.0)
     o = tl.sum(part * weight[:, None], 0) / tl.sum(weight, 0)
-    tl.store(O + (kv * GROUP + head) * HEAD_DIM + d, o.to(tl.bfloat16))
+    tl.store(Out + (kv * GROUP + head) * HEAD_DIM + d, o.to(tl.bfloat16))
