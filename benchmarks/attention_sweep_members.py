@@ -1,4 +1,4 @@
-"""The kernels that `benchmarks.attention_sweep` launches: tiles of those in attention_kernels.py, built without a GPU."""
+"""Kernels that `benchmarks.attention_sweep` launches: tiles of those in attention_kernels.py, built without a GPU."""
 
 from __future__ import annotations
 
