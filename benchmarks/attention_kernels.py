@@ -107,10 +107,10 @@ def forward(
 
 @triton.jit
 def descending(
-    q_desc, k_desc, v_desc, o_desc, LSE, sm_scale, QUERIES, KEYS, GROUP,
+    q_desc, k_desc, v_desc, o_desc, LSE, sm_scale, QUERIES, KEYS, GROUP, MASKED,
     HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 ):  # fmt: skip
-    """Causal, blocks of keys last to first: those on the diagonal come first.
+    """Causal, blocks of keys last to first: those on the diagonal, MASKED at most, come first.
 
     They may be masked for all keys of a row: what they leave is multiplied by 0 later.
     """
@@ -126,7 +126,7 @@ def descending(
     acc = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
     q = q_desc.load([head, start_m, 0]).reshape([BLOCK_M, HEAD_DIM])
     blocks = tl.cdiv(tl.minimum(start_m + BLOCK_M + behind, KEYS), BLOCK_N)
-    masked = blocks - (start_m + behind) // BLOCK_N
+    masked = tl.minimum(blocks, MASKED)
     acc, l_i, m_i = descend(
         acc, l_i, m_i, q, k_desc, v_desc, kv, 0, masked, blocks, qk_scale, offs_m + behind, KEYS,
         BLOCK_N, HEAD_DIM, True,

@@ -78,7 +78,10 @@ def call(given: Inputs, tiles: Member, describe: Describe) -> Call:
         grid = (-(-problem.queries // tiles.rows), problem.heads, len(problem.sequences))
         return Call(grid, (*maps, given.out, given.lse, *given.begins, *numbers))
     q, k, v, out = (one.flatten(0, 1) for one in (given.q, given.k, given.v, given.out))
-    numbers = (given.scale, problem.queries, problem.keys, problem.shared)
+    numbers: tuple[Any, ...] = (given.scale, problem.queries, problem.keys, problem.shared)
+    if tiles.kernel == "descending":
+        whole = tiles.rows % tiles.keys == 0 == (problem.keys - problem.queries) % tiles.keys
+        numbers += (tiles.rows // tiles.keys if whole else -(-tiles.rows // tiles.keys) + 1,)
     maps = (describe(q, query), describe(k, key), describe(v, key), describe(out, query))
     return Call((-(-problem.queries // tiles.rows), q.shape[0]), (*maps, given.lse, *numbers))
 

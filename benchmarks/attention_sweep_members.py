@@ -53,29 +53,29 @@ class Member:
 
 
 TILES = {  # of queries and keys, by width of a head; the last ones are for few queries
-    64: ((192, 128), (192, 96), (128, 128), (64, 128)),
-    96: ((192, 96), (128, 128), (192, 80), (64, 96)),
     128: ((192, 80), (128, 128), (128, 176), (64, 128), (64, 64)),
+    96: ((192, 96), (128, 128), (192, 80), (64, 96)),
     256: ((128, 64), (128, 80), (64, 64)),
+    64: ((192, 128), (192, 96), (64, 128)),
 }
-DESCENDING = {64: ((192, 128), (128, 128)), 96: ((192, 96), (128, 128)), 128: ((192, 80), (128, 128), (192, 96)),
-              256: ((128, 64), (128, 80))}  # fmt: skip
-EVEN = {64: ((192, 128), (128, 128))}
+DESCENDING = {128: ((192, 80), (128, 128), (192, 96)), 96: ((192, 96), (128, 128)), 256: ((128, 64), (128, 80)),
+              64: ((192, 128), (128, 128))}  # fmt: skip
+EVEN = {64: ((192, 128),)}
 VARIABLE = {128: ((192, 80), (128, 128), (64, 128), (64, 64))}
-DECODE = {64: (64, 128, 256), 128: (32, 64, 128), 256: (32, 64)}
+DECODE = {128: (32, 64, 128), 256: (32, 64), 64: (64, 128, 256)}
 
 
 def members() -> Iterator[Member]:
     """All of them."""
-    for spec in ("full", "causal"):
-        yield from _of("forward", spec, TILES)
-    yield from _of("forward", "even", EVEN)
-    yield from _of("descending", "descending", DESCENDING)
-    for spec in ("variable-full", "variable-causal"):
-        yield from _of("variable", spec, VARIABLE)
     for spec in ("decode", "decode-split"):
         yield from (Member("decode", spec, width, 16, keys) for width, found in DECODE.items() for keys in found)
     yield from (Member("combine", "combine", width, 1, most) for width in DECODE for most in MOST)
+    for spec in ("variable-full", "variable-causal"):
+        yield from _of("variable", spec, VARIABLE)
+    yield from _of("descending", "descending", DESCENDING)
+    for spec in ("full", "causal"):
+        yield from _of("forward", spec, TILES)
+    yield from _of("forward", "even", EVEN)
 
 
 def _of(kernel: str, spec: str, tiles: dict[int, tuple[tuple[int, int], ...]]) -> Iterator[Member]:
