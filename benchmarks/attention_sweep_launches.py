@@ -98,11 +98,10 @@ def decode_call(given: Inputs, tiles: Member, chunk: int, part: Any, lse: Any, d
 
 
 def chunks_of(problem: Problem, block: int, sms: int) -> list[int]:
-    """How many keys a chunk may have: all of them, or as many as give CTAs enough to do."""
+    """How many keys a chunk may have: all of them, or as many as give CTAs enough to do, two blocks at least."""
     tiles = len(problem.sequences) * problem.key_heads
-    counts = {1, *(min(MOST[-1], waves * sms // tiles) for waves in WAVES)} - {0}
-    chunks = {-(-problem.keys // (count * block)) * block for count in counts}
-    return sorted(chunks - {one for one in chunks if one < 2 * block}) or [-(-problem.keys // block) * block]
+    counts = {1, 2, *(min(MOST[-1], waves * sms // tiles) for waves in WAVES)} - {0}
+    return sorted({max(2, -(-problem.keys // (count * block))) * block for count in counts})
 
 
 def parts_of(given: Inputs, chunk: int) -> tuple[Any, Any]:
@@ -151,9 +150,11 @@ def emitted(folder: Path, given: Inputs) -> Iterator[Contestant]:
             made = decode_call(given, member, chunk, part, lse, described)
             steps = [partial(kernel[made.grid], *made.arguments)]
             if count > 1:
-                adding = Member("combine", "combine", member.width, 1, most(count))
+                adding = folder / Member("combine", "combine", member.width, 1, most(count)).name
+                if not (adding / MANIFEST).is_file():
+                    continue
                 behind = combine_call(given, chunk, part, lse)
-                steps.append(partial(EmittedKernel.load(folder / adding.name)[behind.grid], *behind.arguments))
+                steps.append(partial(EmittedKernel.load(adding)[behind.grid], *behind.arguments))
             yield Contestant(f"{member.name}/{count}", partial(_run, given.out, *steps))
 
 
