@@ -81,7 +81,7 @@ def _attend(q: Any, k: Any, v: Any, out: Any, scale: float, causal: bool) -> Non
     of_keys, keys = k.shape[1:3]
     shared = heads // of_keys
     k, v = k.float(), v.float()
-    rows = max(1, SCORES // (count * heads * keys))
+    rows = max(1, SCORES // max(1, count * heads * keys))
     column = torch.arange(keys, device=q.device)
     for first in range(0, queries, rows):
         part = q[:, :, first : first + rows].float()

@@ -242,6 +242,8 @@ def compile_triton(found: Sequence[Problem]) -> int:
     with ThreadPoolExecutor(THREADS) as pool:
         for done in [pool.submit(step.compile) for step in steps.values()]:
             done.exception()
-    del held
+    count = len(steps)
+    held.clear()
+    steps.clear()
     torch.cuda.empty_cache()
-    return len(steps)
+    return count
