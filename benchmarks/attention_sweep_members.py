@@ -15,18 +15,20 @@ MOST = (16, 64)  # chunks of keys that `combine` adds up
 
 @dataclass(frozen=True)
 class Member:
-    """An emitted kernel. spec: of the sidecar. rows, keys: BLOCK_M (ROWS) and BLOCK_N; of `combine` keys is MOST."""
+    """An emitted kernel. spec: of the sidecar. rows, keys: BLOCK_M (ROWS) and BLOCK_N; of `combine` keys is MOST.
+    apart: whether loops with masks stay apart from those without, which leaves more registers."""
 
     kernel: str
     spec: str
     width: int
     rows: int
     keys: int
+    apart: bool = False
 
     @property
     def name(self) -> str:
         """Its folder."""
-        return f"{self.spec}-d{self.width}-{self.rows}x{self.keys}"
+        return f"{self.spec}-d{self.width}-{self.rows}x{self.keys}{'-apart' if self.apart else ''}"
 
     @property
     def constants(self) -> dict[str, int]:
@@ -49,7 +51,8 @@ class Member:
         """What `twill emit` is told."""
         sig = [word for name, kind in self.types.items() for word in ("--sig", f"{name}={kind}")]
         const = [word for name, value in self.constants.items() for word in ("--const", f"{name}={value}")]
-        return [f"{FILE}::{self.kernel}", "--spec", self.spec, *sig, *const]
+        how = ["--rewrite", "masks"] if self.apart else []
+        return [f"{FILE}::{self.kernel}", "--spec", self.spec, *sig, *const, *how]
 
 
 TILES = {  # of queries and keys, by width of a head; the last ones are for few queries
@@ -72,6 +75,7 @@ def members() -> Iterator[Member]:
     yield from (Member("combine", "combine", width, 1, most) for width in DECODE for most in MOST)
     for spec in ("variable-full", "variable-causal"):
         yield from _of("variable", spec, VARIABLE)
+        yield Member("variable", spec, 128, 128, 128, apart=True)
     yield from _of("descending", "descending", DESCENDING)
     for spec in ("full", "causal"):
         yield from _of("forward", spec, TILES)
