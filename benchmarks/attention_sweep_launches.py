@@ -74,6 +74,13 @@ def call(given: Inputs, tiles: Member, describe: Describe) -> Call:
     if problem.kind == "variable":
         q, k, v = (one.transpose(0, 1) for one in (given.q, given.k, given.v))
         maps = (describe(q, query), describe(k, key), describe(v, key))
+        if tiles.kernel == "packed":
+            total, of_keys, row = given.q.shape[0], problem.key_heads, given.q.stride(0)
+            block = tiles.rows // tiles.shared
+            q = given.q.view(total, of_keys, tiles.shared, tiles.width).transpose(0, 1)
+            maps = (describe(q, [1, block, tiles.shared, tiles.width]), *maps[1:])
+            grid = (-(-problem.queries // block), of_keys, len(problem.sequences))
+            return Call(grid, (*maps, given.out, given.lse, *given.begins, given.scale, total, row))
         numbers = (given.scale, given.q.shape[0], problem.shared, given.q.stride(0))
         grid = (-(-problem.queries // tiles.rows), problem.heads, len(problem.sequences))
         return Call(grid, (*maps, given.out, given.lse, *given.begins, *numbers))

@@ -16,7 +16,8 @@ MOST = (16, 64)  # chunks of keys that `combine` adds up
 @dataclass(frozen=True)
 class Member:
     """An emitted kernel. spec: of the sidecar. rows, keys: BLOCK_M (ROWS) and BLOCK_N; of `combine` keys is MOST.
-    apart: whether loops with masks stay apart from those without, which leaves more registers."""
+    apart: whether loops with masks stay apart from those without, which leaves more registers. shared: heads whose
+    queries are rows of one tile, of `packed`."""
 
     kernel: str
     spec: str
@@ -24,15 +25,20 @@ class Member:
     rows: int
     keys: int
     apart: bool = False
+    shared: int = 1
 
     @property
     def name(self) -> str:
         """Its folder."""
-        return f"{self.spec}-d{self.width}-{self.rows}x{self.keys}{'-apart' if self.apart else ''}"
+        heads = f"-{self.shared}heads" if self.kernel == "packed" else ""
+        return f"{self.spec}-d{self.width}-{self.rows}x{self.keys}{heads}{'-apart' if self.apart else ''}"
 
     @property
     def constants(self) -> dict[str, int]:
         """Constexprs that are not the sidecar's."""
+        if self.kernel == "packed":
+            queries = self.rows // self.shared
+            return {"GROUP": self.shared, "HEAD_DIM": self.width, "BLOCK_Q": queries, "BLOCK_N": self.keys}
         names = {"decode": ("ROWS", "BLOCK_N"), "combine": ("", "MOST")}.get(self.kernel, ("BLOCK_M", "BLOCK_N"))
         found = {"HEAD_DIM": self.width, names[0]: self.rows, names[1]: self.keys}
         return {name: value for name, value in found.items() if name}
@@ -45,7 +51,10 @@ class Member:
         rows = {"q_desc": self.rows, "k_desc": self.keys, "v_desc": self.keys}
         if self.kernel in ("forward", "descending"):
             rows["o_desc"] = self.rows
-        return {name: f"tensordesc<bf16[1, {block}, {self.width}]>" for name, block in rows.items()}
+        found = {name: f"tensordesc<bf16[1, {block}, {self.width}]>" for name, block in rows.items()}
+        if self.kernel == "packed":
+            found["q_desc"] = f"tensordesc<bf16[1, {self.rows // self.shared}, {self.shared}, {self.width}]>"
+        return found
 
     def words(self) -> list[str]:
         """What `twill emit` is told."""
@@ -65,6 +74,7 @@ DESCENDING = {128: ((192, 80), (128, 128), (192, 96)), 96: ((192, 96), (128, 128
               64: ((192, 128), (128, 128))}  # fmt: skip
 EVEN = {64: ((192, 128),)}
 VARIABLE = {128: ((192, 80), (128, 128), (64, 128), (64, 64))}
+PACKED = (64, 128)
 DECODE = {128: (32, 64, 128), 256: (32, 64), 64: (64, 128, 256)}
 
 
@@ -76,6 +86,8 @@ def members() -> Iterator[Member]:
     for spec in ("variable-full", "variable-causal"):
         yield from _of("variable", spec, VARIABLE)
         yield Member("variable", spec, 128, 128, 128, apart=True)
+    for spec in ("packed-full", "packed-causal"):
+        yield from (Member("packed", spec, 128, *PACKED, shared=shared) for shared in (4, 8))
     yield from _of("descending", "descending", DESCENDING)
     for spec in ("full", "causal"):
         yield from _of("forward", spec, TILES)
@@ -91,9 +103,10 @@ def computing(problem: Problem) -> list[Member]:
     specs = {
         "dense": ("causal", "descending") if problem.causal else ("full", "even"),
         "decode": ("decode", "decode-split"),
-        "variable": ("variable-causal",) if problem.causal else ("variable-full",),
+        "variable": ("variable-causal", "packed-causal") if problem.causal else ("variable-full", "packed-full"),
     }[problem.kind]
     found = [one for one in members() if one.spec in specs and one.width == problem.width]
+    found = [one for one in found if one.kernel != "packed" or one.shared == problem.shared]
     return [one for one in found if one.spec != "even" or problem.keys % one.keys == 0]
 
 
