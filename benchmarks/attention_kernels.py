@@ -243,49 +243,48 @@ def combine(PART, LSE, Out, chunks, GROUP, HEAD_DIM: tl.constexpr, MOST: tl.cons
 
 @triton.jit
 def packed(
-    q_desc, k_desc, v_desc, Out, LSE, CU_Q, CU_K, sm_scale, TOTAL, stride,
-    GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_Q: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
+    q_desc, k_desc, v_desc, Out, LSE, CU_Q, CU_K, sm_scale, TOTAL,
+    GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, CAUSAL: tl.constexpr,
 ):  # fmt: skip
-    """`variable`, where the GROUP heads that share keys are rows of one tile: BLOCK_Q queries of each.
+    """`variable`, where the GROUP heads that share keys are rows of one tile.
 
-    Q has a descriptor of [heads of keys, rows of all, GROUP, HEAD_DIM] with blocks [1, BLOCK_Q, GROUP, HEAD_DIM].
+    Q and Out are [heads of keys, rows of all, GROUP, HEAD_DIM] in memory; Q has a descriptor of [heads of keys, rows of
+    all x GROUP, HEAD_DIM].
     """
     sequence, kv = tl.program_id(2), tl.program_id(1)
-    start_m = tl.program_id(0) * BLOCK_Q
+    start_m = tl.program_id(0) * BLOCK_M
     first_q = tl.load(CU_Q + sequence)
     first_k = tl.load(CU_K + sequence)
     queries = tl.load(CU_Q + sequence + 1) - first_q
     keys = tl.load(CU_K + sequence + 1) - first_k
-    if start_m >= queries:
+    if start_m >= queries * GROUP:
         return
-    rows = tl.arange(0, BLOCK_Q * GROUP)
-    offs_m = start_m + rows // GROUP
+    rows = start_m + tl.arange(0, BLOCK_M)
     behind = keys - queries
     qk_scale = sm_scale * 1.4426950408889634  # log2(e)
 
-    m_i = tl.full([BLOCK_Q * GROUP], -float("inf"), tl.float32)
-    l_i = tl.zeros([BLOCK_Q * GROUP], tl.float32)
-    acc = tl.zeros([BLOCK_Q * GROUP, HEAD_DIM], tl.float32)
-    q = q_desc.load([kv, first_q + start_m, 0, 0]).reshape([BLOCK_Q * GROUP, HEAD_DIM])
+    m_i = tl.full([BLOCK_M], -float("inf"), tl.float32)
+    l_i = tl.zeros([BLOCK_M], tl.float32)
+    acc = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
+    q = q_desc.load([kv, first_q * GROUP + start_m, 0]).reshape([BLOCK_M, HEAD_DIM])
     if CAUSAL:
-        whole = (start_m + behind) // BLOCK_N * BLOCK_N
-        end = tl.minimum(start_m + BLOCK_Q + behind, keys)
+        whole = (start_m // GROUP + behind) // BLOCK_N * BLOCK_N
+        end = tl.minimum((start_m + BLOCK_M - 1) // GROUP + behind + 1, keys)
     else:
         whole = keys // BLOCK_N * BLOCK_N
         end = keys
     acc, l_i, m_i = attend(
-        acc, l_i, m_i, q, k_desc, v_desc, kv, first_k, 0, whole, qk_scale, offs_m + behind, keys,
+        acc, l_i, m_i, q, k_desc, v_desc, kv, first_k, 0, whole, qk_scale, rows // GROUP + behind, keys,
         BLOCK_N, HEAD_DIM, CAUSAL, False,
     )  # fmt: skip
     acc, l_i, m_i = attend(
-        acc, l_i, m_i, q, k_desc, v_desc, kv, first_k, whole, end, qk_scale, offs_m + behind, keys,
+        acc, l_i, m_i, q, k_desc, v_desc, kv, first_k, whole, end, qk_scale, rows // GROUP + behind, keys,
         BLOCK_N, HEAD_DIM, CAUSAL, True,
     )  # fmt: skip
 
     lse = m_i + tl.math.log2(l_i)
     o = (acc / l_i[:, None]).to(tl.bfloat16)
-    head = kv * GROUP + rows % GROUP
-    here = offs_m < queries
-    tl.store(LSE + head * TOTAL + first_q + offs_m, lse, mask=here)
-    places = (first_q + offs_m) * stride + head * HEAD_DIM
-    tl.store(Out + places[:, None] + tl.arange(0, HEAD_DIM)[None, :], o, mask=here[:, None])
+    places = (kv * TOTAL + first_q) * GROUP + rows
+    here = rows < queries * GROUP
+    tl.store(LSE + places, lse, mask=here)
+    tl.store(Out + places[:, None] * HEAD_DIM + tl.arange(0, HEAD_DIM)[None, :], o, mask=here[:, None])

@@ -120,7 +120,7 @@ def measured(problem: Problem, folder: Path, asked: Sequence[str]) -> dict[str, 
     wrong: list[str] = []
 
     def right(found: Iterable[Contestant]) -> list[Contestant]:
-        return [one for one in found if _right(one, given.out, expected, far, lacking, wrong)]
+        return [one for one in found if _right(one, expected, far, lacking, wrong)]
 
     mine = right(emitted(folder, given))
     tuned = right(triton_peers(given))
@@ -133,7 +133,7 @@ def measured(problem: Problem, folder: Path, asked: Sequence[str]) -> dict[str, 
     best = sorted(tuned, key=lambda one: first[one.name])[:1]
     launches = {one.name: one.launch for one in (*near, *best, *libraries)}
     us, spread = in_turns(launches, max(1, min(8, int(4e-3 / once))), cache)
-    different = [one.name for one in near if not repeats(one, given.out)]
+    different = [one.name for one in near if not repeats(one)]
     return {
         "problem": problem.name, "group": problem.group, "shared": problem.shared, "width": problem.width,
         "operations": problem.operations, "bytes": problem.bytes, "us": us, "spread": spread, "first": first,
@@ -141,12 +141,12 @@ def measured(problem: Problem, folder: Path, asked: Sequence[str]) -> dict[str, 
     }  # fmt: skip
 
 
-def _right(one: Contestant, out: Any, expected: Any, far: dict[str, float], lacking: dict[str, str],
-           wrong: list[str]) -> bool:  # fmt: skip
+def _right(one: Contestant, expected: Any, far: dict[str, float], lacking: dict[str, str], wrong: list[str]) -> bool:
     """Whether a launch gives the result; an emitted kernel that does not is among the wrong ones."""
     try:
-        out.fill_(float("nan"))
-        far[one.name] = distance(one.launch(), expected)
+        if one.out is not None:
+            one.out.fill_(float("nan"))
+        far[one.name] = distance(one.shown(one.launch()), expected)
     except Exception as error:
         if not of(one.name):
             raise
@@ -161,13 +161,13 @@ def _right(one: Contestant, out: Any, expected: Any, far: dict[str, float], lack
     return False
 
 
-def repeats(one: Contestant, out: Any) -> bool:
+def repeats(one: Contestant) -> bool:
     """Whether launches have equal bits."""
     import torch
 
     result = one.launch().clone()
     for _ in range(AGAIN):
-        out.zero_()
+        one.out.zero_()
         if not torch.equal(result, one.launch()):
             return False
     return True

@@ -27,10 +27,13 @@ THREADS = 16
 
 @dataclass(frozen=True)
 class Contestant:
-    """launch: gives back the result, of the shape of q."""
+    """launch: gives back the result. out: where it is, if that is always the same place. shown: the result in the shape
+    of q."""
 
     name: str
     launch: Callable[[], Any]
+    out: Any = None
+    shown: Callable[[Any], Any] = lambda found: found
 
 
 @dataclass(frozen=True)
@@ -74,13 +77,6 @@ def call(given: Inputs, tiles: Member, describe: Describe) -> Call:
     if problem.kind == "variable":
         q, k, v = (one.transpose(0, 1) for one in (given.q, given.k, given.v))
         maps = (describe(q, query), describe(k, key), describe(v, key))
-        if tiles.kernel == "packed":
-            total, of_keys, row = given.q.shape[0], problem.key_heads, given.q.stride(0)
-            block = tiles.rows // tiles.shared
-            q = given.q.view(total, of_keys, tiles.shared, tiles.width).transpose(0, 1)
-            maps = (describe(q, [1, block, tiles.shared, tiles.width]), *maps[1:])
-            grid = (-(-problem.queries // block), of_keys, len(problem.sequences))
-            return Call(grid, (*maps, given.out, given.lse, *given.begins, given.scale, total, row))
         numbers = (given.scale, given.q.shape[0], problem.shared, given.q.stride(0))
         grid = (-(-problem.queries // tiles.rows), problem.heads, len(problem.sequences))
         return Call(grid, (*maps, given.out, given.lse, *given.begins, *numbers))
@@ -91,6 +87,27 @@ def call(given: Inputs, tiles: Member, describe: Describe) -> Call:
         numbers += (tiles.rows // tiles.keys if whole else -(-tiles.rows // tiles.keys) + 1,)
     maps = (describe(q, query), describe(k, key), describe(v, key), describe(out, query))
     return Call((-(-problem.queries // tiles.rows), q.shape[0]), (*maps, given.lse, *numbers))
+
+
+def packed_call(given: Inputs, tiles: Member, q: Any, out: Any, describe: Describe) -> Call:
+    """Of `packed`: q, out: [heads of keys, queries of all, heads that share them, D]."""
+    problem, total = given.problem, given.q.shape[0]
+    k, v = (describe(one.transpose(0, 1), [1, tiles.keys, tiles.width]) for one in (given.k, given.v))
+    grid = (-(-problem.queries * problem.shared // tiles.rows), problem.key_heads, len(problem.sequences))
+    rows = describe(q.flatten(1, 2), [1, tiles.rows, tiles.width])
+    return Call(grid, (rows, k, v, out, given.lse, *given.begins, given.scale, total))
+
+
+def together(given: Inputs) -> Any:
+    """q as `packed` has it."""
+    problem = given.problem
+    apart = given.q.view(-1, problem.key_heads, problem.shared, problem.width)
+    return apart.transpose(0, 1).contiguous()
+
+
+def apart(found: Any) -> Any:
+    """The other way round."""
+    return found.transpose(0, 1).flatten(1, 2)
 
 
 def decode_call(given: Inputs, tiles: Member, chunk: int, part: Any, lse: Any, describe: Describe) -> Call:
@@ -145,9 +162,17 @@ def emitted(folder: Path, given: Inputs) -> Iterator[Contestant]:
         if not (folder / member.name / MANIFEST).is_file():
             continue
         kernel = EmittedKernel.load(folder / member.name)
+        if member.kernel == "packed":
+            q = together(given)
+            out = torch.empty_like(q)
+            made = packed_call(given, member, q, out, described)
+            launch = partial(_run, out, partial(kernel[made.grid], *made.arguments))
+            yield Contestant(member.name, launch, out, apart)
+            continue
         if given.problem.kind != "decode":
             made = call(given, member, described)
-            yield Contestant(member.name, partial(_run, given.out, partial(kernel[made.grid], *made.arguments)))
+            launch = partial(_run, given.out, partial(kernel[made.grid], *made.arguments))
+            yield Contestant(member.name, launch, given.out)
             continue
         for chunk in chunks_of(given.problem, member.keys, sms):
             count = -(-given.problem.keys // chunk)
@@ -162,7 +187,7 @@ def emitted(folder: Path, given: Inputs) -> Iterator[Contestant]:
                     continue
                 behind = combine_call(given, chunk, part, lse)
                 steps.append(partial(EmittedKernel.load(adding)[behind.grid], *behind.arguments))
-            yield Contestant(f"{member.name}/{count}", partial(_run, given.out, *steps))
+            yield Contestant(f"{member.name}/{count}", partial(_run, given.out, *steps), given.out)
 
 
 def _run(out: Any, *steps: Callable[[], Any]) -> Any:
@@ -237,7 +262,7 @@ def triton_ways(given: Inputs) -> Iterator[tuple[str, list[TritonStep]]]:
 def triton_peers(given: Inputs) -> Iterator[Contestant]:
     """All of them, as contestants."""
     for name, steps in triton_ways(given):
-        yield Contestant(name, partial(_run, given.out, *(step.launch for step in steps)))
+        yield Contestant(name, partial(_run, given.out, *(step.launch for step in steps)), given.out)
 
 
 def compile_triton(found: Sequence[Problem]) -> int:

@@ -36,12 +36,10 @@ class Member:
     @property
     def constants(self) -> dict[str, int]:
         """Constexprs that are not the sidecar's."""
-        if self.kernel == "packed":
-            queries = self.rows // self.shared
-            return {"GROUP": self.shared, "HEAD_DIM": self.width, "BLOCK_Q": queries, "BLOCK_N": self.keys}
         names = {"decode": ("ROWS", "BLOCK_N"), "combine": ("", "MOST")}.get(self.kernel, ("BLOCK_M", "BLOCK_N"))
         found = {"HEAD_DIM": self.width, names[0]: self.rows, names[1]: self.keys}
-        return {name: value for name, value in found.items() if name}
+        shared = {"GROUP": self.shared} if self.kernel == "packed" else {}
+        return {name: value for name, value in found.items() if name} | shared
 
     @property
     def types(self) -> dict[str, str]:
@@ -51,10 +49,7 @@ class Member:
         rows = {"q_desc": self.rows, "k_desc": self.keys, "v_desc": self.keys}
         if self.kernel in ("forward", "descending"):
             rows["o_desc"] = self.rows
-        found = {name: f"tensordesc<bf16[1, {block}, {self.width}]>" for name, block in rows.items()}
-        if self.kernel == "packed":
-            found["q_desc"] = f"tensordesc<bf16[1, {self.rows // self.shared}, {self.shared}, {self.width}]>"
-        return found
+        return {name: f"tensordesc<bf16[1, {block}, {self.width}]>" for name, block in rows.items()}
 
     def words(self) -> list[str]:
         """What `twill emit` is told."""
@@ -74,7 +69,7 @@ DESCENDING = {128: ((192, 80), (128, 128), (192, 96)), 96: ((192, 96), (128, 128
               64: ((192, 128), (128, 128))}  # fmt: skip
 EVEN = {64: ((192, 128),)}
 VARIABLE = {128: ((192, 80), (128, 128), (64, 128), (64, 64))}
-PACKED = (64, 128)
+PACKED = {"packed-full": (8,), "packed-causal": (4, 8)}
 DECODE = {128: (32, 64, 128), 256: (32, 64), 64: (64, 128, 256)}
 
 
@@ -86,8 +81,10 @@ def members() -> Iterator[Member]:
     for spec in ("variable-full", "variable-causal"):
         yield from _of("variable", spec, VARIABLE)
         yield Member("variable", spec, 128, 128, 128, apart=True)
-    for spec in ("packed-full", "packed-causal"):
-        yield from (Member("packed", spec, 128, *PACKED, shared=shared) for shared in (4, 8))
+    for spec, heads in PACKED.items():
+        for shared in heads:
+            yield from (Member("packed", spec, 128, *tile, shared=shared) for tile in ((192, 80), (64, 128)))
+            yield Member("packed", spec, 128, 128, 128, apart=True, shared=shared)
     yield from _of("descending", "descending", DESCENDING)
     for spec in ("full", "causal"):
         yield from _of("forward", spec, TILES)
