@@ -178,10 +178,11 @@ def microseconds(launch: Callable[[], Any], count: int, cache: Any, host: float 
     import torch
 
     event: Any = torch.cuda.Event
+    wait: Any = torch.cuda._sleep
     pairs = [(event(enable_timing=True), event(enable_timing=True)) for _ in range(count)]
     for begin, end in pairs:
         cache.zero_()
-        torch.cuda._sleep(int((host + QUIET) * CLOCK))
+        wait(int((host + QUIET) * CLOCK))
         begin.record()
         launch()
         end.record()

@@ -11,8 +11,8 @@ update) does so in that loop's iterations alone::
     %masked = select %visible %scaled -1e6
     %y = amend %x %masked %first                 (%masked where %first holds, else %x)
 
-Loops that are all under one condition (behind an early return), whose ends are `condition ? end : begin`, are such loops
-without it; what they become is under that condition.
+Loops that are all under one condition (behind an early return), whose ends are `condition ? end : begin`, are such
+loops without it; what they become is under that condition.
 """
 
 from __future__ import annotations
