@@ -26,6 +26,39 @@ def masked_last(X, Y, scale, split, end, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def returns_early(X, Y, scale, split, end, BLOCK: tl.constexpr):
+    """Both loops are behind an early return, so both are under one condition."""
+    if split == 1:
+        return
+    offs = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    middle = split * BLOCK
+    for start in range(0, middle, BLOCK):
+        x = tl.exp2(tl.load(X + start + offs))
+        total += x * scale
+    for start in range(middle, end, BLOCK):
+        x = tl.exp2(tl.load(X + start + offs))
+        total += tl.where(start + offs < end, x, 0.25) * scale
+    tl.store(Y + offs, total)
+
+
+@triton.jit
+def other_condition(X, Y, scale, split, end, BLOCK: tl.constexpr):
+    """The second loop alone is under a condition."""
+    offs = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    middle = split * BLOCK
+    for start in range(0, middle, BLOCK):
+        x = tl.exp2(tl.load(X + start + offs))
+        total += x * scale
+    if split != 1:
+        for start in range(middle, end, BLOCK):
+            x = tl.exp2(tl.load(X + start + offs))
+            total += tl.where(start + offs < end, x, 0.25) * scale
+    tl.store(Y + offs, total)
+
+
+@triton.jit
 def masked_first(X, Y, scale, split, end, BLOCK: tl.constexpr):
     """The first loop masks; it is the short one."""
     offs = tl.arange(0, BLOCK)

@@ -120,6 +120,12 @@ def test_loops_that_follow_each_other_are_as_long_as_their_sum(sizes: tuple[int,
     assert growth([(_trip(Number(0), WHOLE), sizes[0]), (masked, sizes[1])], 0) == way
 
 
+def test_loops_that_became_one_grow_as_they_end() -> None:
+    """They begin at 0, or where the first of them ends if that is less."""
+    begin = Apply("min", (Number(0), add(WHOLE, Symbol(1, "behind", "i32"))), "i32")
+    assert growth([(_trip(begin, END), 1)], 0) == 1
+
+
 def test_the_sum_of_a_division_s_parts_is_that_of_the_whole() -> None:
     split = add(_trip(Number(0), WHOLE), _trip(WHOLE, END))
     assert terms(split) == terms(_trip(Number(0), END))

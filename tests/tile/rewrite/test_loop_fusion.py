@@ -45,7 +45,8 @@ def result(program: TileProgram, split: int, end: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "before", "updated"), [("masked_last", 2, 1), ("masked_first", 2, 1), ("three", 3, 2)]
+    ("kernel", "before", "updated"),
+    [("masked_last", 2, 1), ("masked_first", 2, 1), ("three", 3, 2), ("returns_early", 2, 1)],
 )
 def test_loops_that_go_on_are_one_loop_with_a_guard(kernel: str, before: int, updated: int) -> None:
     program = made(kernel)
@@ -55,12 +56,16 @@ def test_loops_that_go_on_are_one_loop_with_a_guard(kernel: str, before: int, up
     assert kinds(program).count("update") == updated
 
 
-@pytest.mark.parametrize("kernel", ["masked_last", "masked_first", "three"])
+@pytest.mark.parametrize("kernel", ["masked_last", "masked_first", "three", "returns_early"])
 @pytest.mark.parametrize(("split", "end"), SIZES)
 def test_it_computes_the_same_bits_at_any_trip_counts(kernel: str, split: int, end: int) -> None:
     program = made(kernel)
     assert program.original is not None
     np.testing.assert_array_equal(result(program, split, end), result(program.original, split, end))
+
+
+def test_loops_under_different_conditions_stay_apart() -> None:
+    assert len(loops(made("other_condition"))) == 2
 
 
 def test_a_loop_that_ends_before_it_begins_is_not_seen() -> None:

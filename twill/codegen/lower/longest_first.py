@@ -95,12 +95,20 @@ def growth(trips: Sequence[tuple[Expr, int]], axis: int) -> int | None:
 def _growth_of_sum(total: Mapping[Expr, int], axis: int) -> int | None:
     signs: set[int] = set()
     for term, factor in total.items():
+        if factor < 0 and _begins_at_a_number(term):
+            continue
         way = _growth_of_term(term, axis)
         if way is None:
             return None
         if way:
             signs.add(1 if way * factor > 0 else -1)
     return None if len(signs) > 1 else next(iter(signs), 0)
+
+
+def _begins_at_a_number(term: Expr) -> bool:
+    """Whether it is min(number, ...): where loops that became one begin (`twill.tile.rewrite.loop_fusion`). Unless the
+    first of them has less than no iterations, that is the number."""
+    return isinstance(term, Apply) and term.kind == "min" and any(isinstance(one, Number) for one in term.operands)
 
 
 def _growth_of_term(term: Expr, axis: int) -> int | None:

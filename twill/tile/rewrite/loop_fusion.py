@@ -10,6 +10,9 @@ update) does so in that loop's iterations alone::
     %scaled = mul %x %scale                      (only needed where %first holds)
     %masked = select %visible %scaled -1e6
     %y = amend %x %masked %first                 (%masked where %first holds, else %x)
+
+Loops that are all under one condition (behind an early return), whose ends are `condition ? end : begin`, are such
+loops without it; what they become is under that condition.
 """
 
 from __future__ import annotations
@@ -69,7 +72,8 @@ def fuse_run(program: TileProgram, uniformity: Uniformity, run: Sequence[Loop]) 
         }
         found = {i: match for i, match in others.items() if match is not None}
         if len(found) == len(others):
-            return _LoopFuser(program, uniformity, aligned, main, found).program_with(between)
+            guard = _guard(scalars, run)
+            return _LoopFuser(program, uniformity, aligned, main, found, guard).program_with(between)
     return None
 
 
@@ -80,9 +84,27 @@ def _could_join(program: TileProgram, scalars: Scalars, run: Sequence[Loop]) -> 
         return None
     between = _between(program, run)
     aligned = _handed_on(program, run)
-    if between is None or aligned is None or not _continue(scalars, run):
+    if between is None or aligned is None:
         return None
-    return between, aligned
+    if _guard(scalars, run) is not None:
+        aligned = [replace(loop, upper=_under(scalars, loop)[1]) for loop in aligned]
+    return (between, aligned) if _continue(scalars, aligned) else None
+
+
+def _guard(scalars: Scalars, run: Sequence[Loop]) -> int | None:
+    """The condition that all of them are under, if it is one."""
+    guards = {_under(scalars, loop)[0] for loop in run}
+    return guards.pop() if len(guards) == 1 else None
+
+
+def _under(scalars: Scalars, loop: Loop) -> tuple[int | None, int]:
+    """The condition that a loop is under, and its end where that holds; no condition, and its end."""
+    op = scalars.uniformity.makers.get(loop.upper)
+    if op is None or op.kind != "select":
+        return None, loop.upper
+    condition, end, otherwise = op.operands
+    under = scalars.polynomial(otherwise) == scalars.polynomial(loop.lower)
+    return (condition, end) if under else (None, loop.upper)
 
 
 def _between(program: TileProgram, run: Sequence[Loop]) -> Items | None:
@@ -154,13 +176,15 @@ def _makes_no_negative(scalars: Scalars, op: Op | None) -> bool:
 
 @dataclass
 class _LoopFuser:
-    """Writes the fused loop. run: with carried values in one order; matches: by loop of the run."""
+    """Writes the fused loop. run: with carried values in one order; matches: by loop of the run; guard: the condition
+    that the fused loop is under."""
 
     program: TileProgram
     uniformity: Uniformity
     run: Sequence[Loop]
     main: int
     matches: Mapping[int, Match]
+    guard: int | None = None
     shown: dict[int, int] = field(default_factory=dict)  # main value -> what its readers find
     numbers: dict[tuple[int, float, int], int] = field(default_factory=dict)  # neutral operands so far
 
@@ -195,6 +219,8 @@ class _LoopFuser:
         for loop in self.run[1:]:
             if not _never_negative(self.scalars, _span(self.scalars, loop)):
                 upper = self.write.op("max", (upper, loop.lower), i32, line)
+        if self.guard is not None:
+            upper = self.write.op("select", (self.guard, upper, lower), i32, line)
         return lower, upper
 
     def loop(self, lower: int, upper: int) -> Loop:
