@@ -23,9 +23,9 @@ def test_each_rewrite_is_run_in_order_and_can_be_looked_at() -> None:
 
 @pytest.mark.parametrize(("allowed", "strict", "left_out"), [
     (Allowed("masks"), False, {"loop-fusion"}),
-    (Allowed("none"), False, {"loop-fusion", "uniform-factors", "predicated-masks"}),
+    (Allowed("none"), False, {"loop-fusion", "uniform-factors", "vector-factors", "predicated-masks"}),
     (Allowed(conditional=False), False, {"conditional-rescale"}),
-    (Allowed(), True, {"uniform-factors", "conditional-rescale"}),
+    (Allowed(), True, {"uniform-factors", "vector-factors", "conditional-rescale"}),
 ])  # fmt: skip
 def test_what_is_not_allowed_is_left_out(allowed: Allowed, strict: bool, left_out: set[str]) -> None:
     program = extract("examples/attention.py", "full", strict=strict).behind[EXTRACTED]
