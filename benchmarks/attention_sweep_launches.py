@@ -91,23 +91,31 @@ def call(given: Inputs, tiles: Member, describe: Describe) -> Call:
 
 def packed_call(given: Inputs, tiles: Member, q: Any, out: Any, describe: Describe) -> Call:
     """Of `packed`: q, out: [heads of keys, queries of all, heads that share them, D]."""
-    problem, total = given.problem, given.q.shape[0]
-    k, v = (describe(one.transpose(0, 1), [1, tiles.keys, tiles.width]) for one in (given.k, given.v))
+    problem, total = given.problem, q.shape[1]
+    k, v = (describe(joined(one).transpose(0, 1), [1, tiles.keys, tiles.width]) for one in (given.k, given.v))
     grid = (-(-problem.queries * problem.shared // tiles.rows), problem.key_heads, len(problem.sequences))
     rows = describe(q.flatten(1, 2), [1, tiles.rows, tiles.width])
     return Call(grid, (rows, k, v, out, given.lse, *given.begins, given.scale, total))
 
 
+def joined(tensor: Any) -> Any:
+    """[positions of all sequences, heads, D]: as FlashAttention has it."""
+    return tensor if tensor.dim() == 3 else tensor.transpose(1, 2).contiguous().flatten(0, 1)
+
+
 def together(given: Inputs) -> Any:
     """q as `packed` has it."""
     problem = given.problem
-    apart = given.q.view(-1, problem.key_heads, problem.shared, problem.width)
+    apart = joined(given.q).view(-1, problem.key_heads, problem.shared, problem.width)
     return apart.transpose(0, 1).contiguous()
 
 
-def apart(found: Any) -> Any:
-    """The other way round."""
-    return found.transpose(0, 1).flatten(1, 2)
+def apart(given: Inputs, found: Any) -> Any:
+    """The other way round: as q is."""
+    rows = found.transpose(0, 1).flatten(1, 2)
+    if given.q.dim() == 3:
+        return rows
+    return rows.view(len(given.problem.sequences), -1, *rows.shape[1:]).transpose(1, 2)
 
 
 def decode_call(given: Inputs, tiles: Member, chunk: int, part: Any, lse: Any, describe: Describe) -> Call:
@@ -167,7 +175,7 @@ def emitted(folder: Path, given: Inputs) -> Iterator[Contestant]:
             out = torch.empty_like(q)
             made = packed_call(given, member, q, out, described)
             launch = partial(_run, out, partial(kernel[made.grid], *made.arguments))
-            yield Contestant(member.name, launch, out, apart)
+            yield Contestant(member.name, launch, out, partial(apart, given))
             continue
         if given.problem.kind != "decode":
             made = call(given, member, described)

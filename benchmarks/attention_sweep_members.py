@@ -98,7 +98,7 @@ def _of(kernel: str, spec: str, tiles: dict[int, tuple[tuple[int, int], ...]]) -
 def computing(problem: Problem) -> list[Member]:
     """The members that compute a problem (without those that add up parts of it)."""
     specs = {
-        "dense": ("causal", "descending") if problem.causal else ("full", "even"),
+        "dense": ("causal", "descending", "packed-causal") if problem.causal else ("full", "even", "packed-full"),
         "decode": ("decode", "decode-split"),
         "variable": ("variable-causal", "packed-causal") if problem.causal else ("variable-full", "packed-full"),
     }[problem.kind]
