@@ -43,6 +43,8 @@ PLACES: dict[type[aref.Stmt], tuple[str, ...]] = {
     aref.Define: ("setup", "once", "next"),
     aref.Evenly: ("once",),
     aref.Keep: ("once",),
+    aref.SumOver: ("setup",),
+    aref.Seek: ("next",),
     aref.Recall: ("next",),
     aref.SetProgramId: ("next",),
     aref.StopUnless: ("next",),
@@ -147,7 +149,7 @@ def scalars(block: Iterable[aref.Stmt]) -> frozenset[str]:
 def defined_by(stmt: aref.Stmt) -> tuple[str, ...]:
     """The scalars that a statement defines for those behind it."""
     match stmt:
-        case aref.Let(name) | aref.CountReuse(name) | aref.Evenly(name):
+        case aref.Let(name) | aref.CountReuse(name) | aref.Evenly(name) | aref.SumOver(name):
             return (name,)
         case aref.SumParts():
             return (aref.LAST_PART,)
@@ -155,6 +157,8 @@ def defined_by(stmt: aref.Stmt) -> tuple[str, ...]:
             return names
         case aref.Atomic(name):
             return (name,)
+        case aref.Seek(index, before, here):
+            return index, before, here
         case aref.Recall():
             return aref.RECALLED
         case aref.PublishInstance() | aref.ReceiveInstance():
@@ -209,6 +213,8 @@ class _Block:
             inside |= {*stmt.names}
             if len(stmt.names) != len(stmt.values):
                 yield f"gives {len(stmt.names)} names to {len(stmt.values)} values"
+        elif isinstance(stmt, aref.SumOver | aref.Seek):
+            inside |= {stmt.index}
         elif isinstance(stmt, aref.ScalarLoop):
             inside |= {*stmt.names, *scalars(stmt.body)}
             if not len(stmt.names) == len(stmt.inits) == len(stmt.yields):

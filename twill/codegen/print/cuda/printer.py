@@ -22,7 +22,7 @@ from twill.codegen.print.cuda.places import lane_row
 from twill.codegen.print.cuda.print_control import declare_reuse_counts
 from twill.codegen.print.cuda.print_made_maps import declare_made_maps
 from twill.codegen.print.cuda.print_synchronization import declared
-from twill.codegen.print.cuda.print_tile_scheduler import ANSWER, ASKED, loop_head, past
+from twill.codegen.print.cuda.print_tile_scheduler import ANSWER, ASKED, declare_seeks, loop_head, past
 from twill.codegen.print.cuda.shared import (
     BARRIER_BYTES,
     SharedAddresses,
@@ -339,6 +339,7 @@ class _Kernel:
             ctx.locals[PLACE] = PLACE
             if self.program.cancels:
                 out.line(f"u32 {ASKED} = 0;")
+        declare_seeks(group.next, ctx)
         walks = bool(self.program.walk)
         if (group.loop is None or walks) and counted:
             out.line(f"i32 {INSTANCES} = 0;")
