@@ -37,7 +37,7 @@ from twill.codegen.warp.expression import (
     multiply,
     subtract,
 )
-from twill.codegen.warp.program import If, Seek, StoreGlobal, SumOver, walk
+from twill.codegen.warp.program import AwaitEarlierGrids, If, Seek, StoreGlobal, SumOver, walk
 from twill.kernel.problem import ProblemTable
 from twill.kernel.specialization import problem_of
 from twill.schedule.document import Schedule
@@ -192,7 +192,7 @@ def test_a_kernel_that_returns_early_where_a_number_is_looked_up_leaves_the_empt
 ) -> None:
     kernel, schedule = ragged
     program = lower(kernel.program, schedule, machine())
-    assert [type(stmt) for stmt in program.setup] == [SumOver]
+    assert [type(stmt) for stmt in program.setup] == [AwaitEarlierGrids, SumOver]
     (seek,) = (stmt for group in program.groups for stmt in walk(group.next) if isinstance(stmt, Seek))
     assert seek.each == NumPrograms(1) and verify(program, problem_of(kernel.specialization)) == ()
     order = InstanceOrder.of(program)

@@ -3,8 +3,8 @@
 Grammar::
 
     WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* Cluster? setup once walk WarpGroup*
-    setup       ::= (Define | SumOver)* AwaitEarlierGrids?     (scalars of the whole CTA, known to all warp groups; then
-                                                  a wait)
+    setup       ::= Define* AwaitEarlierGrids? SumOver*     (scalars of the whole CTA, known to all warp groups; a wait
+                                                  in front of those that are looked up)
     once        ::= (Define | Evenly)* Keep?     (run by one thread of the CTA, before all warp groups)
     walk        ::= (Let | ScalarLoop | Visit)*    (run by every warp group for each instance; at a Visit its body)
     WarpGroup   ::= role threads registers Fragment* Cursor* start InstanceLoop? next body skip finish share

@@ -134,9 +134,10 @@ def _groups(program: aref.WarpProgram) -> Iterator[str]:
 
 def _wait(program: aref.WarpProgram) -> Iterator[str]:
     places = [at for at, stmt in enumerate(program.setup) if isinstance(stmt, aref.AwaitEarlierGrids)]
-    if places and places != [len(program.setup) - 1]:
+    behind = program.setup[places[0] + 1 :] if places else ()
+    if len(places) > 1 or (behind and (program.once or not looks_up(behind[0]))):
         yield "setup: something stands behind the wait for earlier grids"
-    if places and looks_up((program.setup, program.once)):
+    if places and looks_up((program.setup[: places[0]], program.once)):
         yield "setup, once: something is looked up in memory before earlier grids have ended"
 
 

@@ -167,16 +167,16 @@ class _Kernel:
     def _setup(self) -> None:
         out = self.out
         out.line("// ---- setup")
-        scalars = tuple(stmt for stmt in self.program.setup if not isinstance(stmt, AwaitEarlierGrids))
-        waits = self.program.setup[len(scalars) :]
+        setup = self.program.setup
+        first = next((at for at, stmt in enumerate(setup) if isinstance(stmt, AwaitEarlierGrids)), len(setup))
         out.line("extern __shared__ __align__(1024) char shared_memory[];")
         out.line("const u32 smem = smem_u32(shared_memory);")
         ctx = replace(self._context(self.sections[0]), locals=self.locals)
-        print_block(scalars, ctx)
+        print_block(setup[:first], ctx)
         out.line(f"const u32 warps_before = warp_uniform(threadIdx.x / {_WARP});  // chooses the role")
         if not alone(self.program):
             self._shared(ctx)
-        print_block(waits, ctx)
+        print_block(setup[first:], ctx)
 
     def _shared(self, ctx: PrintContext) -> None:
         """What threads find made in shared memory."""
