@@ -20,7 +20,7 @@ from twill.codegen.lower.tile_scheduler import occupied_scheduler
 from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.print.gluon.sayable import reasons
-from twill.codegen.verify.abstract.inputs import launch
+from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, sidecar_problem
 from twill.codegen.verify.abstract.scheduling import InstanceOrder, LaunchedCta
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import (
@@ -238,7 +238,7 @@ def test_its_machine_code_is_right_for_sequences_of_any_lengths(emission: Emissi
         assert execute.verified(*given, ctas).said() == []
 
 
-def _launch(emission: Emission, lengths: Sequence[int]) -> execute.CheckedLaunch:
+def _launch(emission: Emission, lengths: Sequence[int]) -> CheckedLaunch:
     problem = _of(emission)
     total = -(-max(sum(lengths), 1) // 16) * 16
     tables = {"BEGINS": tuple(str(number) for number in accumulate(lengths, initial=0))}
@@ -248,8 +248,6 @@ def _launch(emission: Emission, lengths: Sequence[int]) -> execute.CheckedLaunch
 
 
 def _of(emission: Emission) -> ProblemTable:
-    from twill.codegen.verify.abstract.inputs import sidecar_problem
-
     found = sidecar_problem(emission.program.program)
     assert found is not None
     return found
