@@ -15,7 +15,18 @@ from twill.codegen.lower.longest_first import (
     longest_first,
     terms,
 )
-from twill.codegen.warp.expression import Apply, Expr, Number, NumPrograms, ProgramId, Symbol, add, multiply, subtract
+from twill.codegen.warp.expression import (
+    Apply,
+    Expr,
+    Lookup,
+    Number,
+    NumPrograms,
+    ProgramId,
+    Symbol,
+    add,
+    multiply,
+    subtract,
+)
 from twill.codegen.warp.scheduling import evenly
 from twill.tile.affine import Polynomial
 from twill.tile.interpret.sequential import instances
@@ -85,6 +96,10 @@ def _times(value: Expr, factor: int) -> Expr:
 START = _times(ProgramId(0), 128)
 
 
+def _looked_up(axis: int) -> Expr:
+    return Lookup("LENGTHS", Apply("cast", (ProgramId(axis),), "i64"), "i32")
+
+
 @pytest.mark.parametrize(
     "expr, way",
     [
@@ -99,6 +114,8 @@ START = _times(ProgramId(0), 128)
         (Apply("rem", (START, Number(3)), "i32"), None),
         (Apply("div", (START, Symbol(0, "N", "i32")), "i32"), None),
         (NumPrograms(0), 0),
+        (Apply("min", (START, _looked_up(1)), "i32"), 1),
+        (add(START, _looked_up(0)), None),
     ],
 )
 def test_which_way_an_expression_goes(expr: Expr, way: int | None) -> None:

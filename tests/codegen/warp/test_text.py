@@ -9,6 +9,7 @@ from twill.codegen.warp.layout import Accumulator, Along, Uniform
 from twill.tile.program import Argument, TileProgram, TileType
 
 UNSIGNED = (("signed", 0),)
+COUNTED = Apply("min", (Local("line"), Number(9)), "i32", (("signed", 1),))
 N = Symbol(3, "N", "i32")
 ROW = Local("row")
 TILE = Accumulator(64, 64)
@@ -18,10 +19,12 @@ PLACE = Local("place", "u32")
 REST = Apply("rem", (PLACE, NumPrograms(0, "u32")), "u32", UNSIGNED)
 BELOW = Apply("compare", (PLACE, Local("instances", "u32")), "i1", (("predicate", "lt"), *UNSIGNED))
 CHOICE = Apply("select", (BELOW, Apply("min", (PLACE, CtaNumber("ctas")), "u32", UNSIGNED), CtaNumber("rank")), "u32")
+AT = Apply("min", (PLACE, Number(9, "u32")), "u32", UNSIGNED)
 
 SETUP: tuple[aref.Stmt, ...] = (
     aref.Define(("instances",), (NumPrograms(0, "u32"),)),
     aref.Define(("runs",), (less(N, Number(4)),), note="of neighbours"),
+    aref.SumOver("busy", "line", N, NumPrograms(1), COUNTED, note="lines"),
     aref.AwaitEarlierGrids(),
 )
 ONCE: tuple[aref.Stmt, ...] = (
@@ -81,6 +84,7 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
         (aref.Define(("rest", "chosen"), (REST, CHOICE), note="both"),),
     ),
     aref.Recall(),
+    aref.Seek("line", "before", "here", AT, N, NumPrograms(1), COUNTED),
     aref.SetProgramId(1, REST),
     aref.StopUnless(Local("told.w", "u32")),
     aref.ReceiveInstance(aref.SlotRef(0, 10)),
@@ -152,6 +156,7 @@ barrier 2 scratch: (consumer), 128 threads
 setup
   define instances = num_programs(0)
   define runs = [($N < 4)]  # of neighbours
+  sum busy = num_programs(1) times min(line, 9, signed=1) over line below $N  # lines
   await earlier grids
 once
   define size = cast([$N]):u32
@@ -216,6 +221,7 @@ group 0 consumer: 128 threads, 240 registers
     publish instance x[x_read]: (place % num_programs(0)), 0, cached if (place < instances)
       define rest, chosen = (place % num_programs(0)), select((place < instances), min(place, ctas()), rank())  # both
     recall
+    seek line, before, here at min(place, 9) in num_programs(1) times min(line, 9, signed=1) below $N
     program_id 1 = (place % num_programs(0))
     stop unless told.w
     receive instance x[x_read]

@@ -20,6 +20,7 @@ from twill.codegen.lower.memory import element_bytes
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.scalars import InlinedScalars
 from twill.codegen.warp.expression import Apply, Expr, Lookup, Number, NumPrograms, ProgramId, add, multiply, subtract
+from twill.codegen.warp.parameters import nodes
 from twill.machine.description import Machine
 from twill.tile.program import Loop, Op
 
@@ -47,11 +48,16 @@ def longest_first(plan: LoweringPlan) -> LongestFirst | None:
         return None
     axis, grows = varying[0], ways[varying[0]] == 1
     longest = subtract(NumPrograms(axis), Number(1)) if grows else Number(0)
+    rows = max(1, plan.machine.sms.whole // plan.machine.emitting.readers.whole)
+    return LongestFirst(axis, grows, at(total_bytes(trips), axis, longest), cached(plan.machine), rows)
+
+
+def total_bytes(trips: Sequence[tuple[Expr, int]]) -> Expr:
+    """Bytes that loops with these trip counts load. trips: with the bytes of an iteration."""
     total: Expr = Number(0, "i64")
     for expr, size in trips:
-        total = add(total, multiply(Apply("cast", (at(expr, axis, longest),), "i64"), Number(size, "i64")))
-    rows = max(1, plan.machine.sms.whole // plan.machine.emitting.readers.whole)
-    return LongestFirst(axis, grows, total, cached(plan.machine), rows)
+        total = add(total, multiply(Apply("cast", (expr,), "i64"), Number(size, "i64")))
+    return total
 
 
 def cached(machine: Machine) -> int:
@@ -125,8 +131,8 @@ def _growth_of_term(term: Expr, axis: int) -> int | None:
                 return None
             known = set(ways) - {0}
             return known.pop() if len(known) == 1 else None
-        case Lookup():
-            return None
+        case Lookup():  # of tensors that the kernel does not write
+            return None if any(isinstance(node, ProgramId) and node.axis == axis for node in nodes(term)) else 0
         case _:
             return 0
 
@@ -185,5 +191,8 @@ def at(expr: Expr, axis: int, index: Expr) -> Expr:
             return index if of == axis else expr
         case Apply(_, operands):
             return replace(expr, operands=tuple(at(operand, axis, index) for operand in operands))
+        case Lookup(index=place, condition=condition):
+            mask = None if condition is None else at(condition, axis, index)
+            return replace(expr, index=at(place, axis, index), condition=mask)
         case _:
             return expr

@@ -18,11 +18,12 @@ from twill.codegen.lower.loads_ahead import as_launched
 from twill.codegen.lower.longest_first import longest_first
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS
+from twill.codegen.lower.occupied import occupied
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.select_group import select_group
 from twill.codegen.lower.streamed_tiles import lie_side_by_side
 from twill.codegen.lower.tensor_rings import columns_of
-from twill.codegen.lower.tile_scheduler import tile_scheduler
+from twill.codegen.lower.tile_scheduler import occupied_scheduler, tile_scheduler
 from twill.codegen.lower.walk import walk_of
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.program import Cluster, WarpProgram
@@ -62,7 +63,8 @@ def select(rings: Placement, streams: Sequence[GroupStream], asked: Order) -> Lo
     rows = 1 if lie_side_by_side(plan) else raster_group_of(plan)
     raster_group = 0 if walk.stmts else rows // (CTAS if cluster_of is not None and cluster_of.axis == 0 else 1)
     in_runs = None if dynamic or order is not None or cluster_of is not None else runs(plan, rings)
-    scheduler = tile_scheduler(raster_group, order, cluster_of, in_runs)
+    busy = occupied(plan) if dynamic and not plan.tiles.target.cancels else None
+    scheduler = tile_scheduler(raster_group, order, cluster_of, in_runs) if busy is None else occupied_scheduler(busy)
     made = WarpProgram(
         program=program, machine=plan.machine.name, maps=tuple(memory.maps), buffers=tuple(memory.buffers),
         arefs=tuple(memory.arefs), barriers=tuple(memory.barriers),

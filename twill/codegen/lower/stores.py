@@ -163,9 +163,11 @@ class Stores:
         them."""
         if len(step.operands) < 2:
             return None, None
-        if step.operands[1] != UNIFORM:
+        spread = step.operands[1] != UNIFORM
+        known = scope.constant(scope.tiles.view(step.operands[1]).base) if spread else None
+        if spread and known is None:
             return scope.fragment(step.operands[1], layout), None
-        condition = scope.scalars.value(step.op.operands[1], scope.at)
+        condition = scope.scalars.value(step.op.operands[1], scope.at) if known is None else known
         return None, None if isinstance(condition, Number) and condition.value else condition
 
     def operand(self, step: Step, scope: LoweringScope) -> Operand:

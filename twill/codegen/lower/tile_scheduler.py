@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from twill.codegen.lower.longest_first import AXES, LongestFirst, at
-from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms
+from twill.codegen.lower.occupied import HERE, LINE, OccupiedInstances
+from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms, multiply
 from twill.codegen.warp.program import (
     INSTANCE,
     INSTANCES,
@@ -25,8 +26,10 @@ from twill.codegen.warp.program import (
     InstanceLoop,
     Keep,
     Recall,
+    Seek,
     SetProgramId,
     Stmt,
+    SumOver,
     WarpProgram,
 )
 
@@ -243,6 +246,75 @@ def _longest_first(order: LongestFirst) -> tuple[list[Stmt], tuple[Expr, Expr, E
         order.axis: _minus(_minus(along, 1), "step") if order.grows else _of("step"),
     }
     return made, (indices[0], indices[1], indices[2])
+
+
+# ---------------------------------------------------------------- empty instances left out
+def occupied_scheduler(order: OccupiedInstances) -> TileScheduler:
+    """Every n-th of the instances that do anything, line by line."""
+    lines, each = (_product(axes) for axes in (order.lines, order.others))
+    value = _on_line(order.count, order.lines)
+    setup = SumOver("instances", LINE, lines, each, value, note="that are not empty")
+    last = _minus(_most(1, "instances"), 1)
+    found: list[Stmt] = [
+        Seek(LINE, "before", HERE, _least(INSTANCE, last), lines, each, value),
+        Define(("inside",), (_minus(_least(INSTANCE, last), "before"),)),
+        Define(("along",), (_most(1, Apply("cast", (Local(HERE),), "u32")),), note="instances from axis to axis"),
+    ]
+    if order.way:
+        size = Apply("shr", (_on_line(order.bytes, order.lines), Number(_KIB, "i64")), "i64", SIGNED)
+        found += [
+            Define(
+                ("cached",), (_over(order.cached >> _KIB, _most(1, Apply("cast", (size,), "u32"))),), note="of them"
+            ),
+            Define(("together",), (_most(1, _least("cached", _least(_unsigned(each), order.most))),)),
+            Define(("nth",), (_over("inside", _times("together", "along")),), note="the band"),
+            Define(("first_row",), (_times("nth", "together"),)),
+            Define(("in_band",), (_minus("inside", _times("first_row", "along")),)),
+            Define(("width",), (_least("together", _minus(_unsigned(each), "first_row")),)),
+            Define(("step", "other"), (_over("in_band", "width"), _plus("first_row", _rest("in_band", "width")))),
+        ]
+    else:
+        found.append(Define(("step", "other"), (_rest("inside", "along"), _over("inside", "along"))))
+    indices = {order.axis: _minus(_minus("along", 1), "step") if order.way > 0 else _of("step")}
+    indices |= dict(zip(order.others, _apart(_of("other"), order.others), strict=True))
+    indices |= dict(zip(order.lines, _apart(_unsigned(Local(LINE)), order.lines), strict=True))
+    ids = (SetProgramId(axis, indices[axis]) for axis in range(AXES))
+    loop = InstanceLoop(CtaNumber("cta"), _of("instances"), CtaNumber("ctas"))
+    return TileScheduler((setup,), (), loop, (*found, *ids))
+
+
+SIGNED = (("signed", 1),)
+
+
+def _product(axes: Sequence[int]) -> Expr:
+    """Places along axes of the grid, an i32."""
+    total: Expr = Number(1)
+    for axis in axes:
+        total = multiply(total, NumPrograms(axis))
+    return total
+
+
+def _on_line(expr: Expr, lines: Sequence[int]) -> Expr:
+    """The expression on the line `LINE`."""
+    line: Expr = Local(LINE)
+    for number, axis in enumerate(lines):
+        last = number + 1 == len(lines)
+        expr = at(expr, axis, line if last else Apply("rem", (line, NumPrograms(axis)), "i32", SIGNED))
+        line = Apply("div", (line, NumPrograms(axis)), "i32", SIGNED)
+    return expr
+
+
+def _apart(place: Expr, axes: Sequence[int]) -> list[Expr]:
+    """A place as indices along axes of the grid, the first the fastest."""
+    found: list[Expr] = []
+    for axis in axes[:-1]:
+        found.append(_rest(place, _grid(axis)))
+        place = _over(place, _grid(axis))
+    return [*found, *([place] if axes else [])]
+
+
+def _unsigned(expr: Expr) -> Expr:
+    return expr if isinstance(expr, Number) and expr.element == "u32" else Apply("cast", (expr,), "u32")
 
 
 # ---------------------------------------------------------------- unsigned arithmetic

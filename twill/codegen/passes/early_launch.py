@@ -7,7 +7,7 @@ touches no memory, and wait. That is right whatever the other grid is: the wait 
 and is visible. In return the grid behind may begin early: it waits in the same way, or, if it was not launched so, it
 begins when this one has ended.
 
-Left out where the scalars that all warp groups begin with are looked up in memory.
+What all warp groups begin with is looked up in memory behind the wait; left out where one thread does so for all.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from twill.codegen.warp.program import AwaitEarlierGrids, WarpProgram
 
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
-    """With a wait behind all that the warp groups begin with."""
-    if not choices.early or looks_up((program.setup, program.once)):
+    """With a wait behind all that the warp groups begin with, or in front of the first look at memory."""
+    setup = program.setup
+    at = next((place for place, stmt in enumerate(setup) if looks_up(stmt)), len(setup))
+    if not choices.early or looks_up(program.once) or (program.once and at < len(setup)):
         return program
-    return replace(program, setup=(*program.setup, AwaitEarlierGrids()))
+    return replace(program, setup=(*setup[:at], AwaitEarlierGrids(), *setup[at:]))

@@ -3,8 +3,7 @@
 Every warp group is an actor that steps through its statements; TMA copies and MMAs do their work as late as the
 program allows, so that a missing wait shows in the values. Beside the values, vector clocks say which accesses of
 shared memory are ordered, through which proxy (`twill.codegen.verify.abstract.order`). Rings are blocking queues with
-one
-producer, so the program is determinate: one interleaving decides deadlock for all, and the clocks find what another
+one producer, so the program is determinate: one interleaving decides deadlock for all, and the clocks find what another
 interleaving would do. What several CTAs fetch in a dynamic order depends on who is faster; launches are run with
 instances dealt in several ways (`twill.codegen.verify.abstract.instance_assignment`).
 
@@ -30,7 +29,7 @@ from twill.codegen.verify.abstract.remembered import Remembered, launch_key
 from twill.codegen.verify.abstract.results import Reference, compare
 from twill.codegen.verify.abstract.rounding import narrowed_for_mmas, shaken_results
 from twill.codegen.verify.abstract.run_ctas import run_ctas
-from twill.codegen.verify.abstract.scheduling import InstanceOrder, LaunchedCta
+from twill.codegen.verify.abstract.scheduling import InstanceOrder, LaunchedCta, instance_count
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract.two_processes import all_hold
 from twill.codegen.verify.abstract.violation import RULES, Findings, Violation
@@ -95,8 +94,9 @@ def run(
     grid = (rows, columns, layers)
     dynamic, steps, tensors = program.instance_ring is not None, 0, GlobalTensors.of(arrays, program.program, foreseen)
     together: list[CtaState] = []
-    for number, places in enumerate(assignments(math.prod(grid), ctas, way)):
-        if dynamic and not places:
+    count = instance_count(program, launch.scalars, grid, tensors.tensors) if dynamic else math.prod(grid)
+    for number, places in enumerate(assignments(count, ctas, way)):
+        if dynamic and number >= math.prod(grid):
             continue  # no more CTAs are launched than there are instances
         machines = cluster_of(program, launch.scalars, grid, tensors, findings, places, (number, ctas), watch)
         if depends_on_order(program.program):

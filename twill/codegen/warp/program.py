@@ -3,7 +3,8 @@
 Grammar::
 
     WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* Cluster? setup once walk WarpGroup*
-    setup       ::= Define* AwaitEarlierGrids?     (scalars of the whole CTA, known to all warp groups; then a wait)
+    setup       ::= Define* AwaitEarlierGrids? SumOver*     (scalars of the whole CTA, known to all warp groups; a wait
+                                                  in front of those that are looked up)
     once        ::= (Define | Evenly)* Keep?     (run by one thread of the CTA, before all warp groups)
     walk        ::= (Let | ScalarLoop | Visit)*    (run by every warp group for each instance; at a Visit its body)
     WarpGroup   ::= role threads registers Fragment* Cursor* start InstanceLoop? next body skip finish share
@@ -18,7 +19,7 @@ Grammar::
            | Acquire | Expect | TmaLoad | Publish | Get | Consumed            arefs
            | MakeMap | ShowMaps | Settle                                      tensor maps of the CTA
            | Advance | Skip                                                   cursors
-           | Define | Evenly | Recall | SetProgramId | StopUnless             which program instance is next
+           | Define | Evenly | Recall | Seek | SetProgramId | StopUnless           which program instance is next
            | FetchInstance | PublishInstance | ReceiveInstance
            | Fence | Multiply | Commit | WaitGroups                           MMAs
            | TensorMultiply | LoadAccumulator | StoreAccumulator | CopyScales MMAs in tensor memory
@@ -132,8 +133,10 @@ from twill.codegen.warp.scheduling import (
     ReceiveInstance,
     ScalarLoop,
     SchedulingStmt,
+    Seek,
     SetProgramId,
     StopUnless,
+    SumOver,
     Visit,
 )
 from twill.codegen.warp.statements import (
@@ -196,8 +199,8 @@ __all__ = [
     "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PAIRED", "PAIRS", "PLACE", "POLYNOMIAL", "PRESENT",
     "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RANK", "RECALLED", "RECEIVED", "Range", "Rearrange",
     "Recall", "ReceiveElected", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "ScalarLoop", "Scan",
-    "SchedulingStmt", "SetProgramId", "Settle", "ShowMaps", "Skip", "SlotRef", "Stmt", "StopUnless",
-    "StoreAccumulator", "StoreGlobal", "StoreScales", "StoreShared", "SumParts", "Sync", "TENSOR_BYTES",
+    "SchedulingStmt", "Seek", "SetProgramId", "Settle", "ShowMaps", "Skip", "SlotRef", "Stmt", "StopUnless",
+    "StoreAccumulator", "StoreGlobal", "StoreScales", "StoreShared", "SumOver", "SumParts", "Sync", "TENSOR_BYTES",
     "TensorMapSpec", "TensorMultiply", "TmaLoad", "TmaStore", "Visit", "WARP_VOTE", "WaitGroups", "WarpGroup",
     "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
 ]  # fmt: skip

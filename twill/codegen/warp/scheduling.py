@@ -67,6 +67,33 @@ class Recall(SchedulingStmt):
 
 
 @dataclass(frozen=True)
+class SumOver(SchedulingStmt):
+    """Define the scalar `name` (u32): the sum of `value`, an i32 that is not negative, over `index` (an i32) = 0 ...
+    extent - 1, times `each`. The lanes of a warp share the work."""
+
+    name: str
+    index: str
+    extent: Expr
+    each: Expr
+    value: Expr
+
+
+@dataclass(frozen=True)
+class Seek(SchedulingStmt):
+    """Define `index` (i32), `before` (u32) and `here` (i32): the index at which the sum of `SumOver` first exceeds
+    `place` (the last one if it does nowhere), the sum before it, and its value. It goes on where it was for the
+    instance before this one: the places of a CTA rise."""
+
+    index: str
+    before: str
+    here: str
+    place: Expr
+    extent: Expr
+    each: Expr
+    value: Expr
+
+
+@dataclass(frozen=True)
 class SetProgramId(SchedulingStmt):
     """The grid index of the instance along an axis."""
 

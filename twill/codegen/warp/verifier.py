@@ -43,6 +43,8 @@ PLACES: dict[type[aref.Stmt], tuple[str, ...]] = {
     aref.Define: ("setup", "once", "next"),
     aref.Evenly: ("once",),
     aref.Keep: ("once",),
+    aref.SumOver: ("setup",),
+    aref.Seek: ("next",),
     aref.Recall: ("next",),
     aref.SetProgramId: ("next",),
     aref.StopUnless: ("next",),
@@ -132,9 +134,10 @@ def _groups(program: aref.WarpProgram) -> Iterator[str]:
 
 def _wait(program: aref.WarpProgram) -> Iterator[str]:
     places = [at for at, stmt in enumerate(program.setup) if isinstance(stmt, aref.AwaitEarlierGrids)]
-    if places and places != [len(program.setup) - 1]:
+    behind = program.setup[places[0] + 1 :] if places else ()
+    if len(places) > 1 or (behind and (program.once or not looks_up(behind[0]))):
         yield "setup: something stands behind the wait for earlier grids"
-    if places and looks_up((program.setup, program.once)):
+    if places and looks_up((program.setup[: places[0]], program.once)):
         yield "setup, once: something is looked up in memory before earlier grids have ended"
 
 
@@ -147,7 +150,7 @@ def scalars(block: Iterable[aref.Stmt]) -> frozenset[str]:
 def defined_by(stmt: aref.Stmt) -> tuple[str, ...]:
     """The scalars that a statement defines for those behind it."""
     match stmt:
-        case aref.Let(name) | aref.CountReuse(name) | aref.Evenly(name):
+        case aref.Let(name) | aref.CountReuse(name) | aref.Evenly(name) | aref.SumOver(name):
             return (name,)
         case aref.SumParts():
             return (aref.LAST_PART,)
@@ -155,6 +158,8 @@ def defined_by(stmt: aref.Stmt) -> tuple[str, ...]:
             return names
         case aref.Atomic(name):
             return (name,)
+        case aref.Seek(index, before, here):
+            return index, before, here
         case aref.Recall():
             return aref.RECALLED
         case aref.PublishInstance() | aref.ReceiveInstance():
@@ -209,6 +214,8 @@ class _Block:
             inside |= {*stmt.names}
             if len(stmt.names) != len(stmt.values):
                 yield f"gives {len(stmt.names)} names to {len(stmt.values)} values"
+        elif isinstance(stmt, aref.SumOver | aref.Seek):
+            inside |= {stmt.index}
         elif isinstance(stmt, aref.ScalarLoop):
             inside |= {*stmt.names, *scalars(stmt.body)}
             if not len(stmt.names) == len(stmt.inits) == len(stmt.yields):

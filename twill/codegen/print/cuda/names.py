@@ -15,7 +15,7 @@ i j r w ks mb at tile held whole other scratch chain0 chain1 apart desc_a desc_b
 lane thread leader instance instances lane_row lane_column low0 low1 low2 low3 low4 high0 high1 high2 high3 high4
 program_id_0 program_id_1 program_id_2 grid0 grid1 grid2 u8 u16 u32 u64 i8 i16 i32 i64 part pin bound infinity rcp ex2
 others together begin odd ranked nth before width inside along other step walk claims place next told most wide
-programs0 programs1 programs2 runs run longer run_begin run_end run_step
+programs0 programs1 programs2 runs run longer run_begin run_end run_step grid_line in_line
 in_layer first_row in_band rows lane_row_32
 cta cluster clusters pairs pair
 lg2 min max abs clock threadIdx blockIdx gridDim blockDim

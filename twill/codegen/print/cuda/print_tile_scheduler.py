@@ -28,9 +28,13 @@ from twill.codegen.warp.program import (
     ReceiveInstance,
     ScalarLoop,
     SchedulingStmt,
+    Seek,
     SetProgramId,
+    Stmt,
     StopUnless,
+    SumOver,
     Visit,
+    walk,
 )
 
 ASKED = "asked"  # requests for the place of another CTA so far
@@ -88,6 +92,37 @@ def print_evenly(stmt: Evenly, ctx: PrintContext) -> None:
     less = f"({things} - 1)"
     ctx.out.line(f"u32 {name} = {less} / ({less} / {most} + 1) + 1;  // bands as wide as one another")
     ctx.out.line(f"while ({less} % {name} * 2 + 2 < {name}) --{name};  // no narrow last one")
+
+
+def print_sum_over(stmt: SumOver, ctx: PrintContext) -> None:
+    """By every warp, of which a lane has every 32nd index."""
+    out, name, inside = ctx.out, _name(stmt.name, ctx), ctx.inside()
+    out.line(f"i32 {name}_sum = 0;")
+    index, extent = inside.define(stmt.index), ctx.expression(stmt.extent)
+    with out.block(f"for (i32 {index} = threadIdx.x % 32; {index} < {extent}; {index} += 32)"):
+        out.line(f"{name}_sum += {inside.expression(stmt.value)};")
+    _line(stmt, f"const u32 {name} = __reduce_add_sync(~0u, {name}_sum) * {ctx.expression(stmt.each)};", ctx)
+
+
+def declare_seeks(stmts: tuple[Stmt, ...], ctx: PrintContext) -> None:
+    """In front of the loop over instances: at the first index."""
+    for stmt in walk(stmts):
+        if isinstance(stmt, Seek):
+            index, before, here = (_name(name, ctx) for name in (stmt.index, stmt.before, stmt.here))
+            ctx.out.line(f"i32 {index} = 0;  // which has {here} instances, and those in front of it {before}")
+            ctx.out.line(f"u32 {before} = 0;")
+            ctx.out.line(f"i32 {here} = {ctx.expression(stmt.value)};")
+
+
+def print_seek(stmt: Seek, ctx: PrintContext) -> None:
+    """As many steps as there are indices, for all instances of a CTA together."""
+    index, before, here = (ctx.locals[name] for name in (stmt.index, stmt.before, stmt.here))
+    place, each, last = count(stmt.place, ctx), ctx.expression(stmt.each), ctx.expression(stmt.extent)
+    ctx.out.line("#pragma unroll 1")
+    with ctx.out.block(f"while ({place} - {before} >= (u32)({here} * {each}) && {index} + 1 < {last})"):
+        ctx.out.line(f"{before} += {here} * {each};")
+        ctx.out.line(f"++{index};")
+        ctx.out.line(f"{here} = {ctx.expression(stmt.value)};")
 
 
 def print_keep(stmt: Keep, ctx: PrintContext) -> None:

@@ -22,7 +22,7 @@ from twill.codegen.print.cuda.places import lane_row
 from twill.codegen.print.cuda.print_control import declare_reuse_counts
 from twill.codegen.print.cuda.print_made_maps import declare_made_maps
 from twill.codegen.print.cuda.print_synchronization import declared
-from twill.codegen.print.cuda.print_tile_scheduler import ANSWER, ASKED, loop_head, past
+from twill.codegen.print.cuda.print_tile_scheduler import ANSWER, ASKED, declare_seeks, loop_head, past
 from twill.codegen.print.cuda.shared import (
     BARRIER_BYTES,
     SharedAddresses,
@@ -167,16 +167,16 @@ class _Kernel:
     def _setup(self) -> None:
         out = self.out
         out.line("// ---- setup")
-        scalars = tuple(stmt for stmt in self.program.setup if not isinstance(stmt, AwaitEarlierGrids))
-        waits = self.program.setup[len(scalars) :]
+        setup = self.program.setup
+        first = next((at for at, stmt in enumerate(setup) if isinstance(stmt, AwaitEarlierGrids)), len(setup))
         out.line("extern __shared__ __align__(1024) char shared_memory[];")
         out.line("const u32 smem = smem_u32(shared_memory);")
         ctx = replace(self._context(self.sections[0]), locals=self.locals)
-        print_block(scalars, ctx)
+        print_block(setup[:first], ctx)
         out.line(f"const u32 warps_before = warp_uniform(threadIdx.x / {_WARP});  // chooses the role")
         if not alone(self.program):
             self._shared(ctx)
-        print_block(waits, ctx)
+        print_block(setup[first:], ctx)
 
     def _shared(self, ctx: PrintContext) -> None:
         """What threads find made in shared memory."""
@@ -339,6 +339,7 @@ class _Kernel:
             ctx.locals[PLACE] = PLACE
             if self.program.cancels:
                 out.line(f"u32 {ASKED} = 0;")
+        declare_seeks(group.next, ctx)
         walks = bool(self.program.walk)
         if (group.loop is None or walks) and counted:
             out.line(f"i32 {INSTANCES} = 0;")

@@ -51,6 +51,8 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.Evenly: print_tile_scheduler.print_evenly,
     aref.Keep: print_tile_scheduler.print_keep,
     aref.Recall: print_tile_scheduler.print_recall,
+    aref.SumOver: print_tile_scheduler.print_sum_over,
+    aref.Seek: print_tile_scheduler.print_seek,
     aref.SetProgramId: print_tile_scheduler.print_set_program_id,
     aref.StopUnless: print_tile_scheduler.print_stop_unless,
     aref.FetchInstance: print_tile_scheduler.print_fetch_instance,

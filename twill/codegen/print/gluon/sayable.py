@@ -46,6 +46,7 @@ from twill.codegen.warp.program import (
     Stmt,
     StoreGlobal,
     StoreShared,
+    SumOver,
     SumParts,
     WarpGroup,
     WarpProgram,
@@ -183,6 +184,8 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
     if program.instance_ring is not None and any(group.share[1] > 1 for group in program.groups):
         what = "partitions that take instances alternately have no printer for Gluon in a dynamic order"
         yield 0, what, "`--order static`, or row blocks (`--blocks 2`)"
+    if any(isinstance(stmt, SumOver) for stmt in program.setup):
+        yield 0, "program instances that are empty and left out have no printer for Gluon", "`--order static`"
     for buffer in program.buffers:
         yield from _of_buffer(buffer)
     if program.tensor_columns > MOST_TENSOR_COLUMNS:

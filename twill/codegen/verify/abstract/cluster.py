@@ -32,7 +32,7 @@ def cluster_of(
     ranks = range(size)
     number, of = clusters
     ctas = [LaunchedCta(number * size + rank, of * size, rank) for rank in ranks]
-    scopes = [EvaluationScope(scalars, grid, (0, 0, 0), no_element, cta=cta.says()) for cta in ctas]
+    scopes = [EvaluationScope(scalars, grid, (0, 0, 0), no_element, {}, cta.says(), tensors.tensors) for cta in ctas]
     programs = [renumbered(program, rank * len(program.groups), rank) for rank in ranks]
     roles = {group.id: group.role for own in programs for group in own.groups}
     made = [

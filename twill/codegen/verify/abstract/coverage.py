@@ -220,8 +220,8 @@ class _Search:
         return SizeCandidate(dict(sizes), frozenset(reached), sum(6 + sum(instance) for instance in trips))
 
     def _of_first(self, trips: Trips, case: Case) -> Trips:
-        """Those of the instances that one CTA works on: the first of each pair in a cluster."""
-        if self.goal.ctas == 1:
+        """Those of the instances that one CTA works on, without those left out: the first of each pair in a cluster."""
+        if self.goal.ctas == 1 and not (self.goal.leaves_out and self.problem.tables):
             return trips
         known = dict(zip(instances(three(case.grid)), trips, strict=True))
         return [known[index] for index, _ in self._order(case)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar, evaluate, integer, no_element
+from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import (
     INSTANCE,
     INSTANCES,
@@ -19,12 +20,15 @@ from twill.codegen.warp.program import (
     PublishInstance,
     Recall,
     ScalarLoop,
+    Seek,
     SetProgramId,
     Stmt,
+    SumOver,
     Visit,
     WarpProgram,
 )
 from twill.codegen.warp.scheduling import SchedulingStmt, evenly
+from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.tables import tables_of
 
 Index = tuple[int, int, int]
@@ -51,6 +55,11 @@ def execute(stmt: SchedulingStmt, scope: EvaluationScope, recalled: list[int]) -
                 scope.names[name] = evaluate(value, scope)
         case Evenly(name, count, most):
             scope.names[name] = evenly(integer(count, scope), integer(most, scope))
+        case SumOver():
+            total = sum(_values(stmt.index, stmt.extent, stmt.value, scope))
+            scope.names[stmt.name] = total * integer(stmt.each, scope)
+        case Seek():
+            _seek(stmt, scope)
         case Keep(values):
             recalled[:] = [integer(value, scope) for value in values]
         case Recall():
@@ -59,6 +68,22 @@ def execute(stmt: SchedulingStmt, scope: EvaluationScope, recalled: list[int]) -
             index = list(scope.index)
             index[axis] = integer(value, scope)
             scope.index = (index[0], index[1], index[2])
+
+
+def _values(index: str, extent: Expr, value: Expr, scope: EvaluationScope) -> Iterator[int]:
+    for number in range(integer(extent, scope)):
+        scope.names[index] = number
+        yield integer(value, scope)
+
+
+def _seek(stmt: Seek, scope: EvaluationScope) -> None:
+    place, each, before = integer(stmt.place, scope), integer(stmt.each, scope), 0
+    values = [*_values(stmt.index, stmt.extent, stmt.value, scope)]
+    for number, here in enumerate(values):
+        if place < before + here * each or number + 1 == len(values):
+            scope.names.update({stmt.index: number, stmt.before: before, stmt.here: here})
+            return
+        before += here * each
 
 
 def instances_from(loop: InstanceLoop, scope: EvaluationScope) -> Iterator[int]:
@@ -83,6 +108,14 @@ class CommonScalars:
         _run(once, scope, recalled)
         scope.names = dict(names)
         return cls(names, recalled)
+
+
+def instance_count(
+    program: WarpProgram, scalars: Mapping[str, int | float], grid: Index, tensors: Mapping[str, Array]
+) -> int:
+    """Program instances of a launch that has no clusters, as `setup` counts them. tensors: that are looked up in."""
+    scope = EvaluationScope(scalars, grid, (0, 0, 0), no_element, {}, LaunchedCta().says(), tensors)
+    return int(CommonScalars.of(program.setup, (), scope).names["instances"])
 
 
 def _run(stmts: Sequence[Stmt], scope: EvaluationScope, recalled: list[int]) -> None:

@@ -20,6 +20,7 @@ from twill.codegen.warp.program import (
     Let,
     Pipeline,
     Skip,
+    SumOver,
     WarpGroup,
     WarpProgram,
     walk,
@@ -49,6 +50,11 @@ class Wanted:
     split_pipelines: tuple[SplitPipeline, ...] = ()
     reuse_counters: tuple[ReuseCounter, ...] = ()
     outlines: tuple[Outline, ...] = ()
+
+    @property
+    def leaves_out(self) -> bool:
+        """Whether no CTA has instances that are empty."""
+        return any(isinstance(stmt, SumOver) for stmt in self.order.setup)
 
     @property
     def most(self) -> int:
