@@ -68,7 +68,8 @@ def multiply_vectors(program: TileProgram) -> TileProgram:
                 vector = spread(v)
                 if vector is None or not shape_of(vector.value) or spread(x) is not None:
                     continue
-                if not shape_of(outer.value) or vector.like(outer):
+                alike = shape_of(vector.value) == shape_of(outer.value) and vector.like(outer)
+                if not shape_of(outer.value) or alike:
                     return x, vector, outer
         return None
 
