@@ -181,7 +181,8 @@ def idle_masks(analysis: Analysis) -> dict[int, frozenset[IndexBound]]:
         try:
             GarbageAnalysis(analysis, idle).block(analysis.program.body)
         except GarbageNeeded as needed:
-            del idle[needed.load.id]
+            if idle.pop(needed.load.id, None) is None:
+                return {}
         else:
             break
     return idle
