@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import argparse
 import math
-import random
-import statistics
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from benchmarks.paged import in_turns
 
 FILE = Path(__file__).with_name("grouped_kernels.py")
 TILES = {"BM": 128, "BN": 256, "BK": 64}
@@ -159,7 +159,7 @@ def measure(name: str, folder: Path, spoil: Any) -> int:
             print(f"  WRONG {who}: {far:.1e} from float32, or other bits in another launch", flush=True)
             continue
         good[who] = launch
-    times = in_turns(good, spoil)
+    times = in_turns(good, spoil, ROUNDS, AHEAD)
     work = 2 * sum(math.prod(size) for size in row.sizes)
     for who, took in sorted(times.items(), key=lambda one: one[1]):
         print(f"  {who:14} {took * 1e6:8.1f} us {work / took / 1e12:6.0f} TFLOP/s", flush=True)
@@ -181,26 +181,6 @@ def repeats(row: Products, launch: Callable[[], None]) -> bool:
         if not all(torch.equal(a, b) for a, b in zip(first, row.results, strict=True)):
             return False
     return True
-
-
-def in_turns(launches: dict[str, Callable[[], None]], spoil: Any) -> dict[str, float]:
-    """Seconds of each, the median."""
-    import torch
-
-    event: Any = torch.cuda.Event
-    events: dict[str, list[tuple[Any, Any]]] = {name: [] for name in launches}
-    for turn in range(ROUNDS + 1):
-        for name in random.sample(list(launches), len(launches)):
-            begin, end = (event(enable_timing=True) for _ in range(2))
-            spoil.zero_()
-            torch.cuda._sleep(AHEAD)
-            begin.record()
-            launches[name]()
-            end.record()
-            if turn:
-                events[name].append((begin, end))
-        torch.cuda.synchronize()
-    return {name: statistics.median(a.elapsed_time(b) for a, b in pairs) / 1000 for name, pairs in events.items()}
 
 
 def run(folder: Path) -> int:

@@ -15,7 +15,7 @@ import argparse
 import random
 import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -165,17 +165,20 @@ def measure(row: Row, page: int, folder: Path, spoil: Any) -> int:
     return wrong
 
 
-def in_turns(launches: dict[str, Callable[[], Any]], spoil: Any) -> dict[str, float]:
-    """Seconds of a launch of each, the median; between two launches something else is written through the L2."""
+def in_turns(
+    launches: Mapping[str, Callable[[], object]], spoil: Any, rounds: int = ROUNDS, ahead: int = AHEAD
+) -> dict[str, float]:
+    """Seconds of a launch of each, the median; between two launches something else is written through the L2. ahead:
+    cycles that each waits for, so that it is queued before the GPU comes to it, however slow the host is."""
     import torch
 
     event: Any = torch.cuda.Event
     events: dict[str, list[tuple[Any, Any]]] = {name: [] for name in launches}
-    for turn in range(ROUNDS + 1):
+    for turn in range(rounds + 1):
         for name in random.sample(list(launches), len(launches)):
             begin, end = (event(enable_timing=True) for _ in range(2))
             spoil.zero_()
-            torch.cuda._sleep(AHEAD)  # the launch is queued before the GPU comes to it, however slow the host is
+            torch.cuda._sleep(ahead)
             begin.record()
             launches[name]()
             end.record()
