@@ -7,6 +7,8 @@ behind the other, [rows of all, heads, HEAD_DIM] in memory; CU_Q and CU_K say wh
 elements from row to row. The log-sum-exp of each row, in base 2, goes to LSE, float32 [heads, rows].
 """
 
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
 import triton
 import triton.language as tl
 

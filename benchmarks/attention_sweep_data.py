@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -28,7 +29,7 @@ class Inputs:
     @property
     def scale(self) -> float:
         """Of the scores."""
-        return float(self.problem.width) ** -0.5
+        return math.sqrt(1 / self.problem.width)
 
 
 def inputs(problem: Problem, filled: bool = True) -> Inputs:
@@ -42,6 +43,7 @@ def inputs(problem: Problem, filled: bool = True) -> Inputs:
         for both in zip(*problem.sequences, strict=True)
     )
     count, width = len(problem.sequences), problem.width
+    shapes: tuple[tuple[int, ...], tuple[int, ...]]
     if problem.kind == "variable":
         queries, keys = (sum(both) for both in zip(*problem.sequences, strict=True))
         shapes = (queries, problem.heads, width), (keys, problem.key_heads, width)

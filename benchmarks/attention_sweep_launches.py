@@ -76,17 +76,17 @@ def call(given: Inputs, tiles: Member, describe: Describe) -> Call:
     query, key = [1, tiles.rows, tiles.width], [1, tiles.keys, tiles.width]
     if problem.kind == "variable":
         q, k, v = (one.transpose(0, 1) for one in (given.q, given.k, given.v))
-        maps = (describe(q, query), describe(k, key), describe(v, key))
-        numbers = (given.scale, given.q.shape[0], problem.shared, given.q.stride(0))
+        of_all = (given.scale, given.q.shape[0], problem.shared, given.q.stride(0))
         grid = (-(-problem.queries // tiles.rows), problem.heads, len(problem.sequences))
-        return Call(grid, (*maps, given.out, given.lse, *given.begins, *numbers))
+        maps = (describe(q, query), describe(k, key), describe(v, key))
+        return Call(grid, (*maps, given.out, given.lse, *given.begins, *of_all))
     q, k, v, out = (one.flatten(0, 1) for one in (given.q, given.k, given.v, given.out))
     numbers: tuple[Any, ...] = (given.scale, problem.queries, problem.keys, problem.shared)
     if tiles.kernel == "descending":
         whole = tiles.rows % tiles.keys == 0 == (problem.keys - problem.queries) % tiles.keys
         numbers += (tiles.rows // tiles.keys if whole else -(-tiles.rows // tiles.keys) + 1,)
-    maps = (describe(q, query), describe(k, key), describe(v, key), describe(out, query))
-    return Call((-(-problem.queries // tiles.rows), q.shape[0]), (*maps, given.lse, *numbers))
+    four = (describe(q, query), describe(k, key), describe(v, key), describe(out, query))
+    return Call((-(-problem.queries // tiles.rows), q.shape[0]), (*four, given.lse, *numbers))
 
 
 def packed_call(given: Inputs, tiles: Member, q: Any, out: Any, describe: Describe) -> Call:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -91,7 +91,7 @@ def members() -> Iterator[Member]:
     yield from _of("forward", "even", EVEN)
 
 
-def _of(kernel: str, spec: str, tiles: dict[int, tuple[tuple[int, int], ...]]) -> Iterator[Member]:
+def _of(kernel: str, spec: str, tiles: Mapping[int, tuple[tuple[int, int], ...]]) -> Iterator[Member]:
     return (Member(kernel, spec, width, *tile) for width, found in tiles.items() for tile in found)
 
 

@@ -56,7 +56,7 @@ class Problem:
     def bytes(self) -> float:
         """Of Q, K, V and O, each once."""
         queries, keys = (sum(both) for both in zip(*self.sequences, strict=True))
-        return 4.0 * self.width * (self.heads * queries + self.key_heads * keys)
+        return float(4 * self.width * (self.heads * queries + self.key_heads * keys))
 
 
 def pairs(queries: int, keys: int, causal: bool) -> int:
