@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from twill.tile.access.analysis import Numbering
 from twill.tile.access.value import IndexBound
 from twill.tile.affine import Polynomial
 from twill.tile.program import Op, TileType
+from twill.tile.written import written
 
 I1, I32 = TileType((), "i1"), TileType((), "i32")
 
@@ -18,34 +19,18 @@ def some_within(
     """The operations that say whether a tile of this shape has an element within the bounds, at most one for each axis,
     and their result. op: whose line and name they have."""
     made: list[Op] = []
-    conditions: list[int] = []
-    for bound in sorted(bounds, key=repr):
-        first = bound.limit if bound.side == "upper" else Polynomial.constant_of(shape[bound.axis]) - bound.limit
-        number, zero = written(numbering, op, first, made), written(numbering, op, Polynomial(), made)
-        conditions.append(numbering.value(I1, op))
-        made.append(numbering.op("compare", (number, zero), conditions[-1], op, predicate="gt", signed=1))
-    while len(conditions) > 1:
-        both = numbering.value(I1, op)
-        made.append(numbering.op("and", (conditions.pop(), conditions.pop()), both, op))
-        conditions.append(both)
-    return made, conditions[0]
 
-
-def written(numbering: Numbering, op: Op, polynomial: Polynomial, made: list[Op]) -> int:
-    """The value of a polynomial over i32 scalars. made: gets the operations that make it."""
-
-    def write(kind: str, operands: tuple[int, ...], **attributes: int) -> int:
-        value = numbering.value(I32, op)
+    def write(kind: str, operands: tuple[int, ...], attributes: Mapping[str, int | str], result: TileType = I32) -> int:
+        value = numbering.value(result, op)
         made.append(numbering.op(kind, operands, value, op, **attributes))
         return value
 
-    total: int | None = None
-    for monomial, coefficient in polynomial.terms:
-        factors = [symbol for symbol, power in monomial for _ in range(power)]
-        if coefficient != 1 or not factors:
-            factors.insert(0, write("constant", (), value=coefficient))
-        term = factors[0]
-        for factor in factors[1:]:
-            term = write("mul", (term, factor))
-        total = term if total is None else write("add", (total, term))
-    return write("constant", (), value=0) if total is None else total
+    conditions: list[int] = []
+    for bound in sorted(bounds, key=repr):
+        first = bound.limit if bound.side == "upper" else Polynomial.constant_of(shape[bound.axis]) - bound.limit
+        sides = (written(first, write), write("constant", (), {"value": 0}))
+        conditions.append(write("compare", sides, {"predicate": "gt", "signed": 1}, I1))
+    every = conditions[0]
+    for condition in conditions[1:]:
+        every = write("and", (every, condition), {}, I1)
+    return made, every

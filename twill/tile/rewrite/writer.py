@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from twill.tile.affine import Polynomial
 from twill.tile.program import Op, TileProgram, TileType, Value
+from twill.tile.written import written
 
 I32 = TileType((), "i32")
 
@@ -49,13 +51,8 @@ class OpWriter:
 
     def polynomial(self, polynomial: Polynomial, line: int) -> int:
         """The value of a polynomial over i32 scalars."""
-        total: int | None = None
-        for monomial, coefficient in polynomial.terms:
-            factors = [symbol for symbol, power in monomial for _ in range(power)]
-            if coefficient != 1 or not factors:
-                factors.append(self.op("constant", (), I32, line, value=coefficient))
-            term = factors[0]
-            for factor in factors[1:]:
-                term = self.op("mul", (term, factor), I32, line)
-            total = term if total is None else self.op("add", (total, term), I32, line)
-        return self.op("constant", (), I32, line, value=0) if total is None else total
+
+        def write(kind: str, operands: tuple[int, ...], attributes: Mapping[str, int]) -> int:
+            return self.op(kind, operands, I32, line, "", **attributes)
+
+        return written(polynomial, write)
