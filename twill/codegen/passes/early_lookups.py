@@ -13,11 +13,11 @@ A look-up may go anywhere: nothing that a kernel looks up does it write. It cost
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TypeGuard
 
 from twill.codegen.warp.choices import Choices, each_body
-from twill.codegen.warp.expression import Apply, Expr, Local, Lookup
+from twill.codegen.warp.expression import Local
+from twill.codegen.warp.parameters import looks_up, nodes
 from twill.codegen.warp.program import (
     Advance,
     Arrive,
@@ -62,12 +62,12 @@ def raised(stmts: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
 
 def is_lookup(stmt: Stmt) -> TypeGuard[Let]:
     """Whether it defines a number that is looked up."""
-    return isinstance(stmt, Let) and any(isinstance(part, Lookup) for part in parts(stmt.value))
+    return isinstance(stmt, Let) and looks_up(stmt.value)
 
 
 def earliest(before: list[Stmt], let: Let) -> int:
     """Where a look-up may stand in front of a wait, behind other look-ups; where it stands if it may pass no wait."""
-    needed = {part.name for part in parts(let.value) if isinstance(part, Local)}
+    needed = {node.name for node in nodes(let.value) if isinstance(node, Local)}
     place = len(before)
     while place and isinstance(before[place - 1], PASSED):
         above = before[place - 1]
@@ -76,17 +76,3 @@ def earliest(before: list[Stmt], let: Let) -> int:
         place -= 1
     waits = any(isinstance(stmt, WaitGroups) for stmt in before[place:])
     return place if waits else len(before)
-
-
-def parts(expr: Expr) -> Iterator[Expr]:
-    """An expression and all in it."""
-    yield expr
-    match expr:
-        case Apply():
-            inner = expr.operands
-        case Lookup():
-            inner = (expr.index,) if expr.condition is None else (expr.index, expr.condition)
-        case _:
-            return
-    for operand in inner:
-        yield from parts(operand)

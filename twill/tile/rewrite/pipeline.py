@@ -71,18 +71,21 @@ class Rewrite:
     applies: Callable[[TileProgram, Allowed], bool] = lambda program, allowed: True
 
 
+def may_round_elsewhere(program: TileProgram, allowed: Allowed) -> bool:
+    """Whether roundings of products and sums may move."""
+    return allowed.rewriting != "none" and program.fp_fusion and not program.strict
+
+
 PIPELINE = (
     Rewrite("loop-fusion", "accesses are resolved to tiles",
             "consecutive loops of which each goes on with the last are one; what some iterations need alone is guarded",
             fuse_loops, lambda program, allowed: allowed.rewriting == "all"),
     Rewrite("uniform-factors", "rounding of products and sums may move (neither strict nor without fp fusion)",
             "factors and summands that a tile has in common are applied once, where that saves instructions",
-            collect_factors,
-            lambda program, allowed: allowed.rewriting != "none" and program.fp_fusion and not program.strict),
+            collect_factors, may_round_elsewhere),
     Rewrite("vector-factors", "rounding of products may move (neither strict nor without fp fusion)",
             "factors that a tile has in common multiply a vector that is spread over it",
-            multiply_vectors,
-            lambda program, allowed: allowed.rewriting != "none" and program.fp_fusion and not program.strict),
+            multiply_vectors, may_round_elsewhere),
     Rewrite("predicated-masks", "loops that go on with one another are fused",
             "masks that only the first or last iterations need are computed in those alone",
             predicate_masks, lambda program, allowed: allowed.rewriting != "none"),
