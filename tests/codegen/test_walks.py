@@ -15,6 +15,7 @@ from twill.codegen.emission import Extracted, emit_scheduled, extract
 from twill.codegen.emit import Emission
 from twill.codegen.print.gluon.sayable import refuse_at_once
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, launches, sidecar_problem
+from twill.codegen.verify.abstract.operands import operand_violations
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.expression import Apply
 from twill.codegen.warp.parse import parse
@@ -23,10 +24,12 @@ from twill.codegen.warp.program import (
     CountReuse,
     If,
     MakeMap,
+    Pipeline,
     ScalarLoop,
     Settle,
     ShowMaps,
     Stmt,
+    TmaStore,
     WarpProgram,
     walk,
     with_blocks,
@@ -213,6 +216,41 @@ def test_tensor_maps_are_made_where_the_problem_is_another() -> None:
         assert [repr(value) for value in count.values] == ["Local(name='p', element='i32')"]
         assert any(isinstance(stmt, MakeMap) for stmt in walk((guard,)))
     assert [entry.made for entry in made.maps] == [1, 1, 2]  # of the stores, and the first and second that are loaded
+
+
+def test_maps_of_results_are_made_in_front_of_the_loop_and_shown_behind_it() -> None:
+    """Their stores are behind it alone; maps that are loaded through are shown at once."""
+    for group in emission("products", "products").program.groups:
+        at = {kind: [n for n, stmt in enumerate(group.body) if any(isinstance(one, kind) for one in walk((stmt,)))]
+              for kind in (MakeMap, Pipeline, ShowMaps)}  # fmt: skip
+        assert max(at[MakeMap]) < min(at[Pipeline])
+        assert (min(at[ShowMaps]) > max(at[Pipeline])) == any(isinstance(stmt, TmaStore) for stmt in group.stmts)
+
+
+def test_each_map_is_made_in_shared_memory_of_its_own() -> None:
+    """Its template is copied there once; the next tensor's numbers replace the last one's."""
+    made = emission("products", "products")
+    maps = [stmt for group in made.program.groups for stmt in group.stmts if isinstance(stmt, MakeMap)]
+    assert len({stmt.scratch for stmt in maps}) == len(maps) == 4  # two of groups that store, two of one that loads
+
+    def shared(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+        one = (replace(stmt, scratch=maps[0].scratch) if isinstance(stmt, MakeMap) else stmt for stmt in block)
+        return tuple(with_blocks(stmt, shared) for stmt in one)
+
+    broken = edited(made.program, shared)
+    found = [one.message for group in broken.groups for one in operand_violations(broken, group)]
+    assert any("as another one is" in message for message in found)
+
+
+def test_a_panel_of_a_result_waits_for_the_one_that_was_in_its_buffer() -> None:
+    made = extract(f"{KERNELS}::described_products", spec="described", const=("BM=128", "BN=256"))
+    program = emit_scheduled(made, H100, solve(made.graph, H100, SolveOptions(strategy="heuristic"))).program
+    waits = [
+        [stmt.pending for stmt in group.stmts if isinstance(stmt, BulkWait) and stmt.read]
+        for group in program.groups
+        if any(isinstance(stmt, TmaStore) for stmt in group.stmts)
+    ]
+    assert waits == [[0, 1, 1, 1]] * 2  # four panels in two buffers
 
 
 FAULTS = {

@@ -47,6 +47,7 @@ from twill.codegen.warp.program import (
     Histogram,
     LoadAccumulator,
     LoadShared,
+    MakeMap,
     Multiply,
     Rearrange,
     Reduce,
@@ -314,6 +315,13 @@ def _sum_parts(stmt: SumParts, program: WarpProgram, fragments: Fragments) -> It
         yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
 
 
+def _make_map(stmt: MakeMap, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+    makes = ((group.id, other) for group in program.groups for other in group.stmts if isinstance(other, MakeMap))
+    if len({(group, other.map) for group, other in makes if other.scratch == stmt.scratch}) > 1:
+        name = program.maps[stmt.map].argument
+        yield f"the tensor map of `{name}` is made in `{program.buffers[stmt.scratch].name}`, as another one is"
+
+
 def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
     source, result = fragments[stmt.source], fragments[stmt.result]
     if (source.element, columns_of(source.layout, stmt.columns)) != (result.element, result.layout):
@@ -322,7 +330,7 @@ def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[st
 
 _RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]] = {
     Multiply: multiply, TensorMultiply: tensor_multiply, CopyScales: copy_scales, LoadAccumulator: load_accumulator,
-    StoreAccumulator: store_accumulator, StoreScales: store_scales, TmaLoad: _tma_load,
+    MakeMap: _make_map, StoreAccumulator: store_accumulator, StoreScales: store_scales, TmaLoad: _tma_load,
     TmaStore: _tma_store, LoadShared: _load_shared, StoreShared: _store_shared, Compute: _compute, Reduce: _reduce,
     Scan: _scan, Rearrange: _rearrange, Histogram: _histogram, SumParts: _sum_parts, Copy: _copy,
 }  # fmt: skip
