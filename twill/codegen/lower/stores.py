@@ -222,7 +222,7 @@ class Stores:
         for number, first in enumerate(range(0, shape[1], width)):
             columns, buffer = (first, first + width), buffers[turns[number]]
             younger = self.younger(buffer.id, since(turns, number), scope)
-            if own:  # other stores through maps of the group may be left out
+            if own:  # threads may have stored another tile instead: only this one's panels are known to be younger
                 younger = turns[:number][::-1].index(turns[number]) if turns[number] in turns[:number] else number
             yield BulkWait(younger, read=True, line=line)
             yield Sync(barrier)
