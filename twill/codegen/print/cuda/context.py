@@ -45,7 +45,7 @@ from twill.codegen.warp.program import (
 class PrintContext:
     """One scope of one role. `inside` makes the next inner scope; text and shapes are common to all.
 
-    place: the C name of a warp group's place in a role of several ("" of one).
+    place: the C name of a warp group's place in a role of several ("" of one). loaded: scalars that come out of memory.
     """
 
     program: WarpProgram
@@ -62,6 +62,7 @@ class PrintContext:
     locals: dict[str, str]
     multiples: dict[str, int]  # what a local is known to be a multiple of
     place: str
+    loaded: frozenset[str]
     block: Callable[[tuple[Stmt, ...], PrintContext], None]
     visit: Callable[[PrintContext], None] | None = None  # prints the work of an instance, where a program walks
 

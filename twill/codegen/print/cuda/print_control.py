@@ -5,6 +5,7 @@ from __future__ import annotations
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import value_type
 from twill.codegen.print.cuda.multiples import multiple_of
+from twill.codegen.warp.from_memory import comes_from_memory
 from twill.codegen.warp.program import CountReuse, If, Let, Pipeline, Stmt
 
 
@@ -53,7 +54,7 @@ def print_pipeline(stmt: Pipeline, ctx: PrintContext) -> None:
     trip = inner.names.fresh(f"{stmt.name}_trip")
     interval = f", an iteration every {stmt.interval} cycles" if stmt.interval else ""
     out.line(f"// ---- loop {stmt.name}: {stmt.stages + 1} stages{interval}")
-    out.line(f"const {value_type(stmt.trip.element)} {trip} = {ctx.expression(stmt.trip)};")
+    out.line(f"const {value_type(stmt.trip.element)} {trip} = {_trip(stmt, ctx)};")
     with out.block(f"if ({trip} > 0)"):
         for k, block in enumerate(stmt.prologue):
             _step(f"prologue {k}", stmt, str(k), block, inner)
@@ -77,6 +78,15 @@ def print_pipeline(stmt: Pipeline, ctx: PrintContext) -> None:
         first = f"max({trip}, {stmt.stages})" if stmt.stages else trip
         for j, block in enumerate(stmt.epilogue):
             _step(f"epilogue {j}", stmt, first + (f" + {j}" if j else ""), block, inner)
+
+
+def _trip(stmt: Pipeline, ctx: PrintContext) -> str:
+    """The number of iterations. One that comes out of memory is shuffled: ptxas then knows that all lanes have the
+    same, and keeps cursors and addresses of the loop in uniform registers."""
+    trip = ctx.expression(stmt.trip)
+    if ctx.group.issuer or not comes_from_memory(stmt.trip, ctx.loaded):
+        return trip
+    return f"shuffle_from({trip}, 0)"
 
 
 def _step(title: str, stmt: Pipeline, k: str, block: tuple[Stmt, ...], ctx: PrintContext) -> None:

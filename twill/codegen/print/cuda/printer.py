@@ -39,6 +39,7 @@ from twill.codegen.print.kernel_lines import KernelLines
 from twill.codegen.print.sections import Section, common_name, sections
 from twill.codegen.targets.base import target_of
 from twill.codegen.warp.expression import Local, PerGroup
+from twill.codegen.warp.from_memory import names_from_memory
 from twill.codegen.warp.layout import text as layout_text
 from twill.codegen.warp.parameters import PrintedParameter, nodes, parameters
 from twill.codegen.warp.program import (
@@ -315,6 +316,7 @@ class _Kernel:
             locals=dict(self.locals),
             multiples={},
             place=place,
+            loaded=names_from_memory((self.program.setup, self.program.walk, group.next, group.body)),
             block=print_block,
         )
 
