@@ -227,6 +227,19 @@ def test_maps_of_results_are_made_in_front_of_the_loop_and_shown_behind_it() -> 
         assert (min(at[ShowMaps]) > max(at[Pipeline])) == any(isinstance(stmt, TmaStore) for stmt in group.stmts)
 
 
+def test_groups_of_whole_warps_know_that_all_lanes_have_one_trip_count() -> None:
+    """K of a product is looked up: shuffled, it is in a uniform register, and so are the cursors of the loop. The
+    thread that loads has no other lane to compare with."""
+    consumers, loader = re.split(r"// ---- role: load", emission("products", "products").build.source)
+    assert re.findall(r"_trip = .*;", consumers) == re.findall(r"_trip = shuffle_from\(.*, 0\);", consumers) != []
+    assert re.findall(r"_trip = .*;", loader) != []
+    assert "shuffle_from(" not in loader
+    known = extract("examples/gemm.py")
+    plain = emit_scheduled(known, H100, solve(known.graph, H100, SolveOptions(strategy="heuristic"))).build.source
+    assert "_trip = shuffle_from(" not in plain
+    assert re.findall(r"_trip = .*;", plain) != []
+
+
 def test_each_map_is_made_in_shared_memory_of_its_own() -> None:
     """Its template is copied there once; the next tensor's numbers replace the last one's."""
     made = emission("products", "products")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import nullcontext
 from unittest import mock
+
+import pytest
 
 from tests.kernels import H100
 from tests.lowered import planned
@@ -12,6 +15,7 @@ from twill.codegen.lower.place import PAIR, place
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.staging import staged, staging_bytes
+from twill.exc import SharedMemoryFull
 
 
 def by_name(rings: Placement) -> dict[str, tuple[bool, str, int]]:
@@ -68,3 +72,26 @@ def test_a_slot_is_empty_when_every_warp_of_every_consumer_said_so() -> None:
     shared = next(ring for ring in rings.by_place.values() if ring.aref.name == "k")
     assert len(shared.aref.consumers) == 2
     assert (shared.aref.full_count, shared.aref.empty_count) == (1, 8)
+
+
+def room_for(rings: Placement, slots: int) -> int:
+    """Bytes of a CTA that let rings of loops have so many slots."""
+    loops = sum(r.buffer.bytes * slots for r in rings.by_place.values() if not r.held)
+    held = sum(r.buffer.bytes for r in rings.by_place.values() if r.held)
+    return loops + held + staging_bytes(staged(rings.plan), 1) + H100.emitting.spare_shared.whole
+
+
+@pytest.mark.parametrize("slots, refused", [(2, False), (3, True)])
+def test_ctas_that_share_an_sm_have_one_slot_only_where_fewer_have_no_more_on_their_way(
+    slots: int, refused: bool
+) -> None:
+    alone = planned(gemm())
+    one = {r.aref.id: 1 for r in alone.by_place.values()}
+    plan = dataclasses.replace(alone.plan, candidate=dataclasses.replace(alone.plan.candidate, ctas=2))
+    with (
+        mock.patch.object(LoweringPlan, "capacity", room_for(alone, 1)),
+        mock.patch("twill.codegen.lower.place.share", return_value=room_for(alone, slots)),
+        mock.patch("twill.codegen.lower.place._Rings.depth", lambda rings, task: 1),
+        pytest.raises(SharedMemoryFull, match="have 1 slot") if refused else nullcontext(),
+    ):
+        assert {r.aref.id: r.aref.depth for r in place(plan).by_place.values()} == one

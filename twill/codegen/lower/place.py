@@ -10,10 +10,11 @@ different loops go through one ring: the loops run one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 
+from twill import exc
 from twill.codegen.lower.cross_loop_reuse import family_of, overlap, position
 from twill.codegen.lower.memory import BARRIER_BYTES, SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS, Sharing
@@ -26,6 +27,7 @@ from twill.codegen.lower.streamed_tiles import streamed
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.lower.tensor_rings import tensor_rings
 from twill.codegen.targets.base import LANES
+from twill.machine.occupancy import share
 
 PAIR = 2  # slots of a loop's ring, so that one is filled while the other is read
 
@@ -202,29 +204,45 @@ class _Rings:
         if tiles and not least(staging_bytes(tiles, panels)) and len(hosts(self.plan, self.by_place)) == len(tiles):
             panels = 0
         depth = self.depths(staging_bytes(tiles, panels))
+        self.refuse_single(depth, staging_bytes(tiles, panels))
         for place, ring in list(self.by_place.items()):
             slots = max(ring.aref.depth, depth.get(ring.aref.id, 0))
             aref = self.memory.with_depth(ring.aref, slots)
             self.by_place[place] = replace(ring, aref=aref, buffer=replace(ring.buffer, slots=slots))
         return panels
 
+    def refuse_single(self, depth: Mapping[int, int], taken: int) -> None:
+        """A CTA with one slot for each tile of its loops waits for every one of them. Another on the SM fills that
+        time, but where the SM, with one CTA less, has more tiles on their way, that is faster: memory is kept busy.
+        Errors: SharedMemoryFull."""
+        loops, ctas = [number for number, ring in self.copied().items() if not ring.held], self.plan.candidate.ctas
+        slots = min((depth[number] for number in loops), default=PAIR)
+        if ctas == 1 or slots >= PAIR:
+            return
+        capacity = share(self.plan.machine, ctas - 1)
+        fewer = self.depths(taken, capacity)
+        if min(fewer[number] for number in loops) * (ctas - 1) > slots * ctas:
+            raise exc.SharedMemoryFull(
+                f"with {ctas} CTAs on an SM the rings of loops have {slots} slot, and fewer tiles are on their way than"
+                f" with {ctas - 1}",
+                needed=self.memory.used() + self.slots_bytes(loops),
+                capacity=self.plan.capacity,
+                file=self.plan.wired.program.file,
+                hint="smaller tiles",
+            )
+
     def copied(self) -> dict[int, Ring]:
         """The rings that the TMA fills, by aref."""
         return {r.aref.id: r for r in self.by_place.values() if r.aref.transport == "tma"}
 
-    def depths(self, taken: int) -> dict[int, int]:
+    def depths(self, taken: int, capacity: int = 0) -> dict[int, int]:
         """How deep those rings can be if something else takes so many bytes of shared memory; 0 if not even as deep as
-        they are."""
+        they are. capacity: of a CTA, in bytes; the plan's if 0."""
         copied = self.copied()
         depth = {number: ring.aref.depth for number, ring in copied.items()}
         deepest = self.deepest()
-        left = (
-            self.plan.capacity
-            - self.reserved
-            - self.memory.used()
-            - taken
-            - self.plan.machine.emitting.spare_shared.whole
-        )
+        left = (capacity or self.plan.capacity) - self.reserved - self.memory.used() - taken
+        left -= self.plan.machine.emitting.spare_shared.whole
         if left < 0:
             return dict.fromkeys(depth, 0)
         while True:
