@@ -70,6 +70,7 @@ DESCENDING = {128: ((192, 80), (128, 128), (192, 96)), 96: ((192, 96), (128, 128
 EVEN = {64: ((192, 128),)}
 VARIABLE = {128: ((192, 80), (128, 128), (64, 128), (64, 64))}
 PACKED = {"packed-full": (8,), "packed-causal": (4, 8)}
+PACKED_TILES = ((192, 80), (64, 128), (64, 32))
 DECODE = {128: (32, 64, 128), 256: (32, 64), 64: (64, 128, 256)}
 
 
@@ -83,7 +84,7 @@ def members() -> Iterator[Member]:
         yield Member("variable", spec, 128, 128, 128, apart=True)
     for spec, heads in PACKED.items():
         for shared in heads:
-            yield from (Member("packed", spec, 128, *tile, shared=shared) for tile in ((192, 80), (64, 128)))
+            yield from (Member("packed", spec, 128, *tile, shared=shared) for tile in PACKED_TILES)
             yield Member("packed", spec, 128, 128, 128, apart=True, shared=shared)
     yield from _of("descending", "descending", DESCENDING)
     for spec in ("full", "causal"):

@@ -11,13 +11,22 @@ import pytest
 from tests.kernels import H100
 from tests.lowered import scheduled
 from tests.tile_programs import Programs, gemm
-from twill.codegen.lower.occupancy import is_latency_bound, time_of_iteration
+from twill.codegen.lower.assign import assign
+from twill.codegen.lower.candidates import Cost, LoweringCandidate
+from twill.codegen.lower.groups import warp_groups
+from twill.codegen.lower.occupancy import held, held_ctas, is_latency_bound, time_of_iteration, with_room_for_ctas
+from twill.codegen.lower.plan import LoweringPlan
+from twill.codegen.lower.streams import split_class
+from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
+from twill.codegen.targets.base import target_of
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import WarpProgram
+from twill.graph.build import wire
 from twill.machine.occupancy import share
+from twill.schedule.document import Schedule
 from twill.tile.affine import Polynomial
 from twill.tile.program import TileProgram
 
@@ -101,3 +110,41 @@ def test_how_long_a_loop_is_busy_counts_what_a_few_iterations_take_to_fill_and_t
     assert not is_latency_bound(
         schedule.model_copy(update={"loops": (loop.model_copy(update={"trip": "1000"}),)}), H100
     )
+
+
+def apart(registers: int = 112) -> Schedule:
+    """A product whose two tiles come by load groups of their own."""
+    schedule = scheduled(gemm())
+    consumer, load = schedule.warp_groups
+    groups = (consumer.model_copy(update={"registers": registers}), load, load.model_copy(update={"id": 2}))
+    first, *others = schedule.ops
+    return schedule.model_copy(
+        update={"warp_groups": groups, "ops": (first.model_copy(update={"warp_group": 2}), *others)}
+    )
+
+
+def test_load_groups_are_one_where_more_ctas_share_an_sm_then() -> None:
+    schedule = apart()
+    groups, group_of = warp_groups(schedule)
+    assert held(groups, H100) == 2 and held_ctas(schedule, H100) == 3
+    assert with_room_for_ctas(groups, group_of, schedule, H100, 2) == (groups, group_of)
+    made, now = with_room_for_ctas(groups, group_of, schedule, H100, 3)
+    assert [(one.id, one.role, one.issuer) for one in made] == [(0, "consumer", False), (1, "load", True)]
+    assert now == {0: 0, 1: 1, 2: 1}
+
+
+def test_load_groups_stay_apart_where_one_thread_cannot_issue_in_time() -> None:
+    schedule = apart()
+    loops = tuple(loop.model_copy(update={"ii": 1}) for loop in schedule.loops)
+    assert held_ctas(schedule.model_copy(update={"loops": loops}), H100) == 2
+
+
+@pytest.mark.parametrize(("ctas", "issuers"), [(2, 2), (3, 1)])
+def test_a_plan_has_as_many_load_groups_as_its_ctas_have_room_for(ctas: int, issuers: int) -> None:
+    schedule = apart()
+    candidate = LoweringCandidate(Cost(1, 1), ctas)
+    wired = wire(gemm())
+    tiles = TileLayouts(wired, target_of(H100), split_class(wired, schedule), schedule.cooperation.split)
+    plan = assign(wired, tiles, schedule, H100, candidate)
+    assert isinstance(plan, LoweringPlan)
+    assert sum(group.issuer for group in plan.groups) == issuers

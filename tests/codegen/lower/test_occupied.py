@@ -16,9 +16,10 @@ from tests.warp_programs import gemm
 from twill.codegen.emission import Extracted, emit_scheduled, extract
 from twill.codegen.emit import Emission
 from twill.codegen.lower.occupied import OccupiedInstances, count_of, linear
-from twill.codegen.lower.tile_scheduler import occupied_scheduler
+from twill.codegen.lower.occupied_order import HEAVIEST, occupied_scheduler
 from twill.codegen.lowering import lower
 from twill.codegen.print.cuda.printer import print_cuda
+from twill.codegen.print.cuda.shared import marks_at
 from twill.codegen.print.gluon.sayable import reasons
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, sidecar_problem
 from twill.codegen.verify.abstract.scheduling import InstanceOrder, LaunchedCta
@@ -37,7 +38,7 @@ from twill.codegen.warp.expression import (
     multiply,
     subtract,
 )
-from twill.codegen.warp.program import AwaitEarlierGrids, If, Seek, StoreGlobal, SumOver, walk
+from twill.codegen.warp.program import MARKS, AwaitEarlierGrids, Define, If, Seek, StoreGlobal, SumOver, walk
 from twill.kernel.problem import ProblemTable
 from twill.kernel.specialization import problem_of
 from twill.schedule.document import Schedule
@@ -127,6 +128,25 @@ def test_each_instance_that_is_not_empty_is_worked_on_once(
     assert [s for _, _, s in every] == sorted(s for _, _, s in every)
 
 
+KEYS = Lookup("KEYS", Apply("cast", (ProgramId(2),), "i64"), "i32")
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1 << 20)), min_size=1, max_size=6), st.integers(1, 2))
+def test_lines_that_read_no_less_than_the_mean_come_first(lines: list[tuple[int, int]], heads: int) -> None:
+    assert COUNT is not None
+    read = multiply(Apply("cast", (KEYS,), "i64"), Number(1 << 14, "i64"))
+    order = InstanceOrder.of(occupied_scheduler(OccupiedInstances(0, COUNT, (2,), 1, read, 1 << 20, 2)).of(gemm()))
+    scalars = {f"ROWS[{place}]": rows for place, (rows, _) in enumerate(lines)}
+    scalars |= {f"KEYS[{place}]": keys for place, (_, keys) in enumerate(lines)}
+    found = [index for index, _ in order.instances((4, heads, len(lines)), scalars, LaunchedCta())]
+    wanted = [(i, h, s) for s, (rows, _) in enumerate(lines) for h in range(heads) for i in range(rows)]
+    assert sorted(found) == sorted(wanted)
+    weights = [min(keys, HEAVIEST) if rows else 0 for rows, keys in lines]
+    mean = sum(weights) // len(lines)
+    sequences = list(dict.fromkeys(s for _, _, s in found))
+    assert sequences == sorted(sequences, key=lambda s: (weights[s] < mean, s))
+
+
 def test_a_number_may_depend_on_two_axes() -> None:
     place = Apply("cast", (add(ProgramId(1), multiply(ProgramId(2), NumPrograms(1))),), "i64")
     count = count_of(less(ProgramId(0), Lookup("ROWS", place, "i32")), 0)
@@ -192,13 +212,16 @@ def test_a_kernel_that_returns_early_where_a_number_is_looked_up_leaves_the_empt
 ) -> None:
     kernel, schedule = ragged
     program = lower(kernel.program, schedule, machine())
-    assert [type(stmt) for stmt in program.setup] == [AwaitEarlierGrids, SumOver]
+    assert [type(stmt) for stmt in program.setup] == [AwaitEarlierGrids, SumOver, Define, SumOver]
     (seek,) = (stmt for group in program.groups for stmt in walk(group.next) if isinstance(stmt, Seek))
     assert seek.each == NumPrograms(1) and verify(program, problem_of(kernel.specialization)) == ()
     order = InstanceOrder.of(program)
     begins = {f"BEGINS[{place}]": number for place, number in enumerate((0, 150, 150, 214))}
     found = [index for index, _ in order.instances((3, 1, 3), {**begins, "N": 214}, LaunchedCta())]
     assert found == [(2, 0, 0), (1, 0, 0), (0, 0, 0), (0, 0, 2)]
+    begins = {f"BEGINS[{place}]": number for place, number in enumerate((0, 64, 214))}
+    found = [index for index, _ in order.instances((3, 1, 2), {**begins, "N": 214}, LaunchedCta())]
+    assert found == [(2, 0, 1), (1, 0, 1), (0, 0, 1), (0, 0, 0)]
     static = lower(kernel.program, schedule, machine(), order="static")
     assert not any(isinstance(stmt, SumOver) for stmt in static.setup)
 
@@ -209,12 +232,17 @@ def test_gluon_is_told_to_take_another_order(ragged: tuple[Extracted, Schedule])
     assert any("left out" in what and "--order static" in hint for _, what, hint in said)
 
 
-def test_it_finds_its_line_once_for_all_instances(ragged: tuple[Extracted, Schedule]) -> None:
+def test_it_finds_its_line_from_marks_and_never_goes_back(ragged: tuple[Extracted, Schedule]) -> None:
     kernel, schedule = ragged
-    printed = print_cuda(lower(kernel.program, schedule, machine())).text
-    before, _, inside = printed.partition("i32 grid_line = 0;")
-    assert "grid_line = 0" not in inside and "for (;;" in inside and "while (" in inside
-    assert "const u32 instances = __reduce_add_sync(~0u, instances_sum) * (i32)grid1;" in before
+    program = lower(kernel.program, schedule, machine())
+    assert program.marks_bytes >= 4 * MARKS and program.own_bytes >= program.marks_bytes
+    before, _, inside = print_cuda(program).text.partition("i32 line_twice = -1,")
+    assert "line_twice = -1" not in inside and "for (;;" in inside
+    assert f"store_shared(smem + {marks_at(program)} + mark * 4, sum * (i32)grid1);" in before
+    assert f"const u32 instances = load_shared(smem + {marks_at(program)} + {4 * MARKS});" in before
+    _, _, seek = inside.partition(f"for (u32 step = {MARKS // 2};")
+    assert f"if (load_shared(smem + {marks_at(program)} + (mark + step) * 4) <= " in seek
+    assert "if ((i32)mark * line_twice_part > line_twice)" in seek and "while (" in seek
 
 
 def test_a_tile_that_is_masked_by_one_scalar_is_stored_under_a_condition(ragged: tuple[Extracted, Schedule]) -> None:
@@ -231,7 +259,9 @@ def emission(ragged: tuple[Extracted, Schedule]) -> Emission:
     return emit_scheduled(ragged[0], machine(), ragged[1])
 
 
-@pytest.mark.parametrize("lengths", [(0, 1, 17, 0), (64, 0, 65), (0, 0), (130, 64, 128), (1,) * 40])
+@pytest.mark.parametrize(
+    "lengths", [(0, 1, 17, 0), (64, 0, 65), (0, 0), (130, 64, 128), (1,) * 40, (*(0,) * 298, 5, 70)]
+)
 def test_its_machine_code_is_right_for_sequences_of_any_lengths(emission: Emission, lengths: Sequence[int]) -> None:
     for ctas in (1, 3):
         given = (emission.build.ptx, emission.manifest, emission.program, _launch(emission, lengths))

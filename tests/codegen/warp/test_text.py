@@ -24,7 +24,7 @@ AT = Apply("min", (PLACE, Number(9, "u32")), "u32", UNSIGNED)
 SETUP: tuple[aref.Stmt, ...] = (
     aref.Define(("instances",), (NumPrograms(0, "u32"),)),
     aref.Define(("runs",), (less(N, Number(4)),), note="of neighbours"),
-    aref.SumOver("busy", "line", N, NumPrograms(1), COUNTED, note="lines"),
+    aref.SumOver("busy", "line", N, NumPrograms(1), Local("n"), True, ("m", "n"), (COUNTED, Local("m")), note="lines"),
     aref.AwaitEarlierGrids(),
 )
 ONCE: tuple[aref.Stmt, ...] = (
@@ -84,7 +84,7 @@ EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
         (aref.Define(("rest", "chosen"), (REST, CHOICE), note="both"),),
     ),
     aref.Recall(),
-    aref.Seek("line", "before", "here", AT, N, NumPrograms(1), COUNTED),
+    aref.Seek("line", "before", "here", AT, N, NumPrograms(1), Local("n"), ("n",), (COUNTED,)),
     aref.SetProgramId(1, REST),
     aref.StopUnless(Local("told.w", "u32")),
     aref.ReceiveInstance(aref.SlotRef(0, 10)),
@@ -156,7 +156,7 @@ barrier 2 scratch: (consumer), 128 threads
 setup
   define instances = num_programs(0)
   define runs = [($N < 4)]  # of neighbours
-  sum busy = num_programs(1) times min(line, 9, signed=1) over line below $N  # lines
+  sum busy = num_programs(1) times n over line below $N, with marks where m, n = min(line, 9, signed=1), m  # lines
   await earlier grids
 once
   define size = cast([$N]):u32
@@ -221,7 +221,7 @@ group 0 consumer: 128 threads, 240 registers
     publish instance x[x_read]: (place % num_programs(0)), 0, cached if (place < instances)
       define rest, chosen = (place % num_programs(0)), select((place < instances), min(place, ctas()), rank())  # both
     recall
-    seek line, before, here at min(place, 9) in num_programs(1) times min(line, 9, signed=1) below $N
+    seek line, before, here at min(place, 9) in num_programs(1) times n below $N where n = min(line, 9, signed=1)
     program_id 1 = (place % num_programs(0))
     stop unless told.w
     receive instance x[x_read]

@@ -26,7 +26,7 @@ from twill.codegen.lower.groups import (
     with_registers,
     with_room_for_mmas,
 )
-from twill.codegen.lower.occupancy import as_compiled
+from twill.codegen.lower.occupancy import as_compiled, with_room_for_ctas
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.register_operands import choose_register_operands
 from twill.codegen.lower.symmetric_groups import in_step, symmetric_groups
@@ -58,6 +58,7 @@ def assign(
         schedule = direct_schedule(schedule, machine, candidate.threads, candidate.late)
     groups, group_of = warp_groups(schedule)
     groups, group_of = with_room_for_mmas(groups, group_of, schedule, machine)
+    groups, group_of = with_room_for_ctas(groups, group_of, schedule, machine, candidate.ctas)
     tensor = tiles.target.has_tensor_memory and tiles.multiplies
     if tensor:
         groups, group_of = with_readers(groups, group_of, tiles.target.threads, schedule)

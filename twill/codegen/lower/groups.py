@@ -74,11 +74,22 @@ def with_room_for_mmas(
     compiler gives no instruction more than a launch has, whatever budgets warp groups move later; or where it has fewer
     than the groups' budgets take. Only where one thread can issue in every loop what they issued, which takes the sum
     of their holds."""
-    issuers = {g.id for g in groups if g.issuer}
+    issuers = sum(g.issuer for g in groups)
     threads, granule = sum(g.threads for g in groups), machine.register_file.granule
     pool = register_pool(threads, machine)
     budgets = sum(-(-g.registers // granule) * granule * g.threads for g in groups)
-    if len(issuers) < 2 or (pool // threads >= most_registers(schedule) and budgets <= pool):
+    if issuers < 2 or (pool // threads >= most_registers(schedule) and budgets <= pool):
+        return groups, group_of
+    return with_one_load_group(groups, group_of, schedule)
+
+
+def with_one_load_group(
+    groups: tuple[Group, ...], group_of: dict[int, int], schedule: Schedule
+) -> tuple[tuple[Group, ...], dict[int, int]]:
+    """The groups, all load groups as one; as they are where one thread can't issue in every loop what they issued,
+    which takes the sum of their holds."""
+    issuers = {g.id for g in groups if g.issuer}
+    if len(issuers) < 2:
         return groups, group_of
     for loop in schedule.loops:
         mine = {op.id for op in schedule.ops if op.loop == loop.loop and group_of[op.warp_group] in issuers}

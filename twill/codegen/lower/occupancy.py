@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from twill.codegen.lower.direct import direct_schedule, has_products, is_straight
-from twill.codegen.lower.groups import Group, warp_groups
+from twill.codegen.lower.groups import Group, warp_groups, with_one_load_group
 from twill.codegen.targets.base import LANES
 from twill.codegen.warp.layout import THREADS
 from twill.machine.description import Machine
@@ -54,12 +54,33 @@ def time_of_iteration(loop: LoopSchedule) -> float:
 def held_ctas(schedule: Schedule, machine: Machine) -> int:
     """CTAs that the register file holds, if every thread has as many registers as the hungriest warp group, and as
     the compiler wants besides, and that an SM has threads for; 0 if it does not hold one, which spills then."""
-    groups = working_groups(schedule, machine)
+    return max(held(working_groups(schedule, machine), machine), held(few_groups(schedule, machine), machine))
+
+
+def held(groups: Sequence[Group], machine: Machine) -> int:
+    """The same of CTAs that have these groups."""
     threads = sum(group.threads for group in as_compiled(groups))
     registers = max(group.registers for group in groups) + machine.emitting.spare_registers.whole
     return min(
         machine.register_file.registers.whole // (threads * registers), machine.emitting.threads.whole // threads
     )
+
+
+def few_groups(schedule: Schedule, machine: Machine) -> tuple[Group, ...]:
+    """`working_groups`, with load groups as one if one thread can issue what they issue."""
+    if has_products(schedule) and is_straight(schedule):
+        return working_groups(schedule, machine)
+    return with_one_load_group(*warp_groups(schedule), schedule)[0]
+
+
+def with_room_for_ctas(
+    groups: tuple[Group, ...], group_of: dict[int, int], schedule: Schedule, machine: Machine, ctas: int
+) -> tuple[tuple[Group, ...], dict[int, int]]:
+    """The groups of each of so many CTAs that share an SM, and which of them each group of the schedule is: all load
+    groups as one (`few_groups`) where the register file holds fewer CTAs otherwise."""
+    if ctas == 1 or is_straight(schedule) or held(groups, machine) >= ctas:
+        return groups, group_of
+    return with_one_load_group(groups, group_of, schedule)
 
 
 def working_groups(schedule: Schedule, machine: Machine) -> tuple[Group, ...]:

@@ -19,11 +19,12 @@ from twill.codegen.lower.longest_first import longest_first
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS
 from twill.codegen.lower.occupied import occupied
+from twill.codegen.lower.occupied_order import occupied_scheduler
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.select_group import select_group
 from twill.codegen.lower.streamed_tiles import lie_side_by_side
 from twill.codegen.lower.tensor_rings import columns_of
-from twill.codegen.lower.tile_scheduler import occupied_scheduler, tile_scheduler
+from twill.codegen.lower.tile_scheduler import tile_scheduler
 from twill.codegen.lower.walk import walk_of
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.program import Cluster, WarpProgram

@@ -93,9 +93,10 @@ _STATEMENTS = {
     aref.Evenly: "define {name:word} = evenly {count:count} by at most {most:count}",
     aref.Keep: "keep {values:counts}",
     aref.Recall: "recall",
-    aref.SumOver: "sum {name:word} = {each:expr} times {value:expr} over {index:word} below {extent:expr}",
+    aref.SumOver: "sum {name:word} = {each:expr} times {value:expr} over {index:word} below {extent:expr}"
+                  "<<, with marks{marks:flag}>><< where {names:words} = {values:exprs}>>",
     aref.Seek: "seek {index:word}, {before:word}, {here:word} at {place:count} in {each:expr} times {value:expr}"
-               " below {extent:expr}",
+               " below {extent:expr}<< where {names:words} = {values:exprs}>>",
     aref.SetProgramId: "program_id {axis:int} = {value:count}",
     aref.ScalarLoop: "while {condition:expr} with {names:words} = {inits:exprs} then {yields:exprs}",
     aref.Visit: "visit",

@@ -3,8 +3,8 @@
 Grammar::
 
     WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* Cluster? setup once walk WarpGroup*
-    setup       ::= Define* AwaitEarlierGrids? SumOver*     (scalars of the whole CTA, known to all warp groups; a wait
-                                                  in front of those that are looked up)
+    setup       ::= Define* AwaitEarlierGrids? (SumOver | Define)*    (scalars of the whole CTA, known to all warp
+                                                  groups; a wait in front of those that are looked up)
     once        ::= (Define | Evenly)* Keep?     (run by one thread of the CTA, before all warp groups)
     walk        ::= (Let | ScalarLoop | Visit)*    (run by every warp group for each instance; at a Visit its body)
     WarpGroup   ::= role threads registers Fragment* Cursor* start InstanceLoop? next body skip finish share
@@ -117,6 +117,7 @@ from twill.codegen.warp.resources import (
 )
 from twill.codegen.warp.scheduling import (
     INSTANCE,
+    MARKS,
     NEIGHBOUR,
     PLACE,
     PRESENT,
@@ -196,7 +197,7 @@ __all__ = [
     "Cursor", "DIGITS", "Define", "Elect", "Evenly", "Expect", "FACTOR", "Fence", "FetchInstance", "Fill",
     "Fragment", "Get", "Histogram", "INSTANCE", "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop", "Keep",
     "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal", "LoadShared", "MakeMap", "Multiply", "NEIGHBOUR", "NEVER",
-    "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PAIRED", "PAIRS", "PLACE", "POLYNOMIAL", "PRESENT",
+    "MARKS", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PAIRED", "PAIRS", "PLACE", "POLYNOMIAL", "PRESENT",
     "Pipeline", "ProxyFence", "Publish", "PublishInstance", "RANK", "RECALLED", "RECEIVED", "Range", "Rearrange",
     "Recall", "ReceiveElected", "ReceiveInstance", "Reduce", "Reg", "SUBNORMAL", "ScalarLoop", "Scan",
     "SchedulingStmt", "Seek", "SetProgramId", "Settle", "ShowMaps", "Skip", "SlotRef", "Stmt", "StopUnless",
@@ -337,8 +338,14 @@ class WarpProgram:
 
     @property
     def once_bytes(self) -> int:
-        """Bytes of shared memory that `once` writes."""
-        return ORDER_BYTES if any(isinstance(stmt, Keep) for stmt in self.once) else 0
+        """Bytes of shared memory that `once` writes, and in which `setup` leaves marks behind it."""
+        return (ORDER_BYTES if any(isinstance(stmt, Keep) for stmt in self.once) else 0) + self.marks_bytes
+
+    @property
+    def marks_bytes(self) -> int:
+        """Bytes of shared memory for the marks of a sum."""
+        marked = any(isinstance(stmt, SumOver) and stmt.marks for stmt in self.setup)
+        return -(-4 * (MARKS + 1) // ORDER_BYTES) * ORDER_BYTES if marked else 0
 
 
 def with_blocks(stmt: Stmt, made: Callable[[tuple[Stmt, ...]], Iterable[Stmt]]) -> Stmt:

@@ -17,6 +17,7 @@ INSTANCE, PLACE = "instance", "place"  # scalars: of the loop over instances; wh
 RECALLED = ("walk.x", "walk.y", "walk.z", "walk.w")  # scalars that Recall defines
 PRESENT, NEIGHBOUR = "present", "neighbour"  # of the CTA's instance and the other one's in a cluster
 RANK = "cta"  # the number of a CTA in its cluster: a scalar of `setup`
+MARKS = 256  # of a sum: 1 KiB of shared memory, for as many lines of a launch grid as most launches have
 RECEIVED = ("told.x", "told.y", "told.z", "told.w")  # scalars that PublishInstance and ReceiveInstance define
 
 
@@ -69,20 +70,25 @@ class Recall(SchedulingStmt):
 @dataclass(frozen=True)
 class SumOver(SchedulingStmt):
     """Define the scalar `name` (u32): the sum of `value`, an i32 that is not negative, over `index` (an i32) = 0 ...
-    extent - 1, times `each`. The lanes of a warp share the work."""
+    extent - 1, times `each`. The lanes of a warp share the work. marks: the whole CTA does, and leaves the
+    sums in front of `MARKS` indices, as many from one to the next, for `Seek`. names, values: scalars that the value is
+    made of, one after the other."""
 
     name: str
     index: str
     extent: Expr
     each: Expr
     value: Expr
+    marks: bool = False
+    names: tuple[str, ...] = ()
+    values: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)
 class Seek(SchedulingStmt):
     """Define `index` (i32), `before` (u32) and `here` (i32): the index at which the sum of `SumOver` first exceeds
-    `place` (the last one if it does nowhere), the sum before it, and its value. It goes on where it was for the
-    instance before this one: the places of a CTA rise."""
+    `place` (the last one if it does nowhere), the sum before it, and its value. It begins at the last mark of that sum
+    that is not behind the place, unless it is where it was for the instance before this one."""
 
     index: str
     before: str
@@ -91,6 +97,8 @@ class Seek(SchedulingStmt):
     extent: Expr
     each: Expr
     value: Expr
+    names: tuple[str, ...] = ()
+    values: tuple[Expr, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -215,7 +215,9 @@ class _Block:
             if len(stmt.names) != len(stmt.values):
                 yield f"gives {len(stmt.names)} names to {len(stmt.values)} values"
         elif isinstance(stmt, aref.SumOver | aref.Seek):
-            inside |= {stmt.index}
+            inside |= {stmt.index, *stmt.names}
+            if len(stmt.names) != len(stmt.values):
+                yield f"gives {len(stmt.names)} names to {len(stmt.values)} values"
         elif isinstance(stmt, aref.ScalarLoop):
             inside |= {*stmt.names, *scalars(stmt.body)}
             if not len(stmt.names) == len(stmt.inits) == len(stmt.yields):

@@ -9,12 +9,13 @@ from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import value_type
 from twill.codegen.print.cuda.names import RESERVED
 from twill.codegen.print.cuda.print_unsigned import print_unsigned
-from twill.codegen.print.cuda.shared import answer_at
+from twill.codegen.print.cuda.shared import answer_at, marks_at
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, is_unsigned
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (
     INSTANCE,
     INSTANCES,
+    MARKS,
     PLACE,
     RECALLED,
     RECEIVED,
@@ -95,34 +96,99 @@ def print_evenly(stmt: Evenly, ctx: PrintContext) -> None:
 
 
 def print_sum_over(stmt: SumOver, ctx: PrintContext) -> None:
-    """By every warp, of which a lane has every 32nd index."""
+    """By every warp, of which a lane has every 32nd index; with marks by the whole CTA."""
     out, name, inside = ctx.out, _name(stmt.name, ctx), ctx.inside()
+    if stmt.marks:
+        _print_marks(stmt, name, ctx)
+        return
     out.line(f"i32 {name}_sum = 0;")
     index, extent = inside.define(stmt.index), ctx.expression(stmt.extent)
     with out.block(f"for (i32 {index} = threadIdx.x % 32; {index} < {extent}; {index} += 32)"):
-        out.line(f"{name}_sum += {inside.expression(stmt.value)};")
+        _print_value(stmt, f"{name}_sum +=", inside)
     _line(stmt, f"const u32 {name} = __reduce_add_sync(~0u, {name}_sum) * {ctx.expression(stmt.each)};", ctx)
 
 
+def _print_value(stmt: SumOver | Seek, target: str, ctx: PrintContext) -> None:
+    """What the statement says of its index goes to a variable."""
+    for name, value in zip(stmt.names, stmt.values, strict=True):
+        text = ctx.expression(value)
+        ctx.out.line(f"const {value_type(value.element)} {ctx.define(name)} = {text};")
+    ctx.out.line(f"{target} {ctx.expression(stmt.value)};")
+
+
+def _print_marks(stmt: SumOver, name: str, ctx: PrintContext) -> None:
+    """Each thread adds up what is between two marks; a warp adds up these sums, of which a lane has neighbours."""
+    out, marks, each = ctx.out, f"smem + {marks_at(ctx.program)}", ctx.expression(stmt.each)
+    part, extent, run = ctx.define(_part(stmt.index)), ctx.expression(stmt.extent), MARKS // 32
+    out.line(f"const i32 {part} = ({extent} + {MARKS - 1}) / {MARKS};  // indices from mark to mark")
+    threads = sum(group.threads for group in ctx.program.groups)
+    with out.block(f"for (i32 mark = threadIdx.x; mark < {MARKS}; mark += {threads})"):
+        inside = ctx.inside()
+        index = inside.define(stmt.index)
+        out.line("u32 sum = 0;")
+        bounds = f"i32 {index} = mark * {part}; {index} < {extent} && {index} < (mark + 1) * {part}; ++{index}"
+        with out.block(f"for ({bounds})"):
+            _print_value(stmt, "sum +=", inside)
+        out.line(f"store_shared({marks} + mark * 4, sum * {each});")
+    out.line("__syncthreads();")
+    with out.block("if (warps_before == 0)"):
+        out.line(f"u32 sums[{run}], sum = 0;  // of a lane, in front of each of its marks")
+        out.line("#pragma unroll")
+        with out.block(f"for (u32 i = 0; i < {run}; ++i)"):
+            out.line("sums[i] = sum;")
+            out.line(f"sum += load_shared({marks} + (threadIdx.x * {run} + i) * 4);")
+        out.line("u32 before = sum;  // of this lane and all before it")
+        out.line("#pragma unroll")
+        with out.block("for (u32 lanes = 1; lanes < 32; lanes *= 2)"):
+            out.line("const u32 other = shuffle_up(before, lanes);")
+            out.line("if (threadIdx.x >= lanes) before += other;")
+        out.line("#pragma unroll")
+        with out.block(f"for (u32 i = 0; i < {run}; ++i)"):
+            out.line(f"store_shared({marks} + (threadIdx.x * {run} + i) * 4, before - sum + sums[i]);")
+        out.line(f"if (threadIdx.x == 31) store_shared({marks} + {4 * MARKS}, before);")
+    out.line("__syncthreads();")
+    _line(stmt, f"const u32 {name} = load_shared({marks} + {4 * MARKS});", ctx)
+    out.line("warp_sync();  // a thread that arrives for its warp arrives behind the others' reads")
+
+
+def _part(index: str) -> str:
+    """What the number of indices from mark to mark is called."""
+    return f"{index}_part"
+
+
 def declare_seeks(stmts: tuple[Stmt, ...], ctx: PrintContext) -> None:
-    """In front of the loop over instances: at the first index."""
+    """In front of the loop over instances: in front of the first index."""
     for stmt in walk(stmts):
         if isinstance(stmt, Seek):
             index, before, here = (_name(name, ctx) for name in (stmt.index, stmt.before, stmt.here))
-            ctx.out.line(f"i32 {index} = 0;  // which has {here} instances, and those in front of it {before}")
+            ctx.out.line(
+                f"i32 {index} = -1, {here} = 0;  // which has {here} instances, and those in front of it {before}"
+            )
             ctx.out.line(f"u32 {before} = 0;")
-            ctx.out.line(f"i32 {here} = {ctx.expression(stmt.value)};")
 
 
 def print_seek(stmt: Seek, ctx: PrintContext) -> None:
-    """As many steps as there are indices, for all instances of a CTA together."""
+    """From where it was, or from the last mark that is not behind the place, found by bisection: in as many steps as
+    there are indices from mark to mark at most, and as there are indices for all instances of a CTA together."""
     index, before, here = (ctx.locals[name] for name in (stmt.index, stmt.before, stmt.here))
     place, each, last = count(stmt.place, ctx), ctx.expression(stmt.each), ctx.expression(stmt.extent)
-    ctx.out.line("#pragma unroll 1")
-    with ctx.out.block(f"while ({place} - {before} >= (u32)({here} * {each}) && {index} + 1 < {last})"):
-        ctx.out.line(f"{before} += {here} * {each};")
-        ctx.out.line(f"++{index};")
-        ctx.out.line(f"{here} = {ctx.expression(stmt.value)};")
+    part, out, marks = ctx.locals[_part(stmt.index)], ctx.out, f"smem + {marks_at(ctx.program)}"
+    beyond = f"{place} - {before} >= (u32)({here} * {each}) && {index} + 1 < {last}"
+    with out.block(f"if ({beyond})"):
+        out.line("u32 mark = 0;")
+        out.line("#pragma unroll")
+        with out.block(f"for (u32 step = {MARKS // 2}; step > 0; step /= 2)"):
+            out.line(f"if (load_shared({marks} + (mark + step) * 4) <= {place}) mark += step;")
+        out.line(f"mark = min(mark, (u32)(({last} - 1) / {part}));")
+        with out.block(f"if ((i32)mark * {part} > {index})"):
+            out.line(f"{index} = (i32)mark * {part};")
+            out.line(f"{before} = load_shared({marks} + mark * 4);")
+            _print_value(stmt, f"{here} =", ctx.inside())
+        out.line("#pragma unroll 1")
+        with out.block(f"while ({beyond})"):
+            out.line(f"{before} += {here} * {each};")
+            out.line(f"++{index};")
+            _print_value(stmt, f"{here} =", ctx.inside())
 
 
 def print_keep(stmt: Keep, ctx: PrintContext) -> None:

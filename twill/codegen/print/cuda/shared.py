@@ -87,6 +87,11 @@ def order_at(program: WarpProgram) -> int:
     return -(-end // ORDER_BYTES) * ORDER_BYTES
 
 
+def marks_at(program: WarpProgram) -> int:
+    """Bytes from the start of shared memory to the marks of a sum, behind what is kept of the order of instances."""
+    return order_at(program) + program.once_bytes - program.marks_bytes
+
+
 def of_section(
     shared: SharedAddresses, program: WarpProgram, section: Section, place: str, names: Names
 ) -> tuple[SharedAddresses, tuple[str, ...]]:

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar, evaluate, integer, no_element
-from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.program import (
     INSTANCE,
     INSTANCES,
@@ -56,7 +55,7 @@ def execute(stmt: SchedulingStmt, scope: EvaluationScope, recalled: list[int]) -
         case Evenly(name, count, most):
             scope.names[name] = evenly(integer(count, scope), integer(most, scope))
         case SumOver():
-            total = sum(_values(stmt.index, stmt.extent, stmt.value, scope))
+            total = sum(_values(stmt, scope))
             scope.names[stmt.name] = total * integer(stmt.each, scope)
         case Seek():
             _seek(stmt, scope)
@@ -70,15 +69,17 @@ def execute(stmt: SchedulingStmt, scope: EvaluationScope, recalled: list[int]) -
             scope.index = (index[0], index[1], index[2])
 
 
-def _values(index: str, extent: Expr, value: Expr, scope: EvaluationScope) -> Iterator[int]:
-    for number in range(integer(extent, scope)):
-        scope.names[index] = number
-        yield integer(value, scope)
+def _values(stmt: SumOver | Seek, scope: EvaluationScope) -> Iterator[int]:
+    for number in range(integer(stmt.extent, scope)):
+        scope.names[stmt.index] = number
+        for name, value in zip(stmt.names, stmt.values, strict=True):
+            scope.names[name] = evaluate(value, scope)
+        yield integer(stmt.value, scope)
 
 
 def _seek(stmt: Seek, scope: EvaluationScope) -> None:
     place, each, before = integer(stmt.place, scope), integer(stmt.each, scope), 0
-    values = [*_values(stmt.index, stmt.extent, stmt.value, scope)]
+    values = [*_values(stmt, scope)]
     for number, here in enumerate(values):
         if place < before + here * each or number + 1 == len(values):
             scope.names.update({stmt.index: number, stmt.before: before, stmt.here: here})
