@@ -51,7 +51,9 @@ def test_a_figure_in_code_would_be_found() -> None:
 
 
 def test_emitted_code_takes_its_figures_from_the_machine_file() -> None:
-    assert load_machine("h200").emitting == H100.emitting
+    own = {"streamed": load_machine("h200").emitting.streamed}  # its memory is faster
+    assert own["streamed"].value > H100.emitting.streamed.value
+    assert load_machine("h200").emitting == H100.emitting.model_copy(update=own)
     for name in EmissionFigures.model_fields:
         uses = [path for path in ROOT.rglob("*.py") if f"emitting.{name}" in path.read_text()]
         assert uses, f"nothing reads `{name}`"
