@@ -43,6 +43,13 @@ def test_a_record_is_gone_on_with(lines: list[Line]) -> None:
     assert {line.number for line in more} == {-1, faults[0].number, faults[1].number}
 
 
+def test_several_processes_say_the_same(lines: list[Line]) -> None:
+    def verdicts(found: list[Line]) -> set[tuple[int, str]]:
+        return {(line.number, line.verdict) for line in settled(found)}
+
+    assert verdicts(list(run(programs(), [], 2, 600.0, EVERY, KINDS))) == verdicts(lines)
+
+
 def test_a_record_of_another_program_says_nothing(lines: list[Line]) -> None:
     faults = [replace(line, program=digest(gemm(1, 0))) for line in settled(lines)]
     assert len(settled(run(programs(), faults, 1, 600.0, 4 * EVERY, KINDS))) > 2

@@ -18,7 +18,9 @@ import math
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 from twill.codegen.verify.abstract.actor import Actor, CtaState
 from twill.codegen.verify.abstract.cluster import cluster_of
@@ -237,16 +239,16 @@ def _reference(
 ) -> Reference:
     """What a launch of a tile program leaves, and what its shaken run does. order: of its instances, if it counts."""
     key = launch_key(launch) if order is None else (launch_key(launch), order)
-
     plain = _left(tile, launch, key, cut, order)
-
-    def shaken(several: bool = False) -> Mapping[str, Array]:
-        given = (narrowed, plain, in_parts, cut, order, several)
-        return shaken_results(tile, launch.grid, launch.arrays, launch.scalars, *given)
-
+    given = (tile, launch.grid, launch.arrays, launch.scalars, narrowed, plain, dict(in_parts), cut, order)
     known = (tile, key, narrowed, tuple(sorted(in_parts.items())), cut)
-    farthest = lambda: _remembered((known, "several"), lambda: shaken(several=True))  # noqa: E731
-    return Reference(plain, _remembered(known, shaken), farthest=farthest)
+    shaken = _remembered(known, partial(shaken_results, *given))
+    return Reference(plain, shaken, farthest=partial(_farthest, known, given))
+
+
+def _farthest(known: Hashable, given: tuple[Any, ...]) -> Mapping[str, Array]:
+    """What several shaken runs leave; a function of this module, so that a reference can go to another process."""
+    return _remembered((known, "several"), partial(shaken_results, *given, True))
 
 
 _remembered = Remembered()
