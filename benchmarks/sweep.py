@@ -28,6 +28,7 @@ from typing import Any
 from benchmarks.sweep_members import KERNELS, build
 from benchmarks.sweep_problems import Shape, shapes
 from benchmarks.sweep_table import tables
+from twill.manifest.family import worth_splitting
 from twill.runtime.choices import COMPARED, SAMPLES
 from twill.runtime.family import EmittedFamily
 from twill.runtime.member import FamilyMember, numbers_of
@@ -41,7 +42,6 @@ NEAR = 3  # members that are timed in turns with the others
 AGAIN = 10  # launches that must be equal
 ERROR = 0.01  # of the largest number, that a result in bf16 may be off
 WORSE = 1.5  # times cuBLAS' own error: sums of fp8 lose bits in the tensor core
-WAVES = 4  # of CTAs that parts make at most
 PROMISING = 24  # members that are looked at, by prediction
 
 
@@ -227,7 +227,7 @@ def looked_at(family: EmittedFamily, a: Any, b: Any, n: int) -> Iterator[Contest
         tiles = -(-m // one["BLOCK_M"]) * -(-n // one["BLOCK_N"])
         split = member.kernel.manifest.split
         parts = 1 if split is None else split.parts
-        if parts == 1 or (tiles * parts <= WAVES * sms and k >= 2 * one["BLOCK_K"] * parts):
+        if parts == 1 or worth_splitting(tiles, sms, -(-k // one["BLOCK_K"]), parts):
             sensible.append((member.predicted(tiles, sms, values), member, (tiles,)))
     for _, member, grid in sorted(sensible, key=lambda entry: entry[0])[:PROMISING]:
         yield Contestant(member.name, partial(member.launch, grid, arguments, member.kernel.constants({})), out)

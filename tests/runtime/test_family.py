@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +18,7 @@ from tests.manifests import CODE, KERNEL, SIZES
 from twill import exc
 from twill.manifest.document import CUBIN, MANIFEST, KernelParameter, Manifest, Promise, SplitK
 from twill.manifest.evaluate import ScalarOperation
-from twill.manifest.family import FAMILY, SCHEMA, Family, Member, MemberCost
+from twill.manifest.family import FAMILY, PARTS, SCHEMA, Family, Member, MemberCost
 from twill.runtime import driver as real
 from twill.runtime.choices import COMPARED, SAMPLES
 from twill.runtime.family import EmittedFamily
@@ -126,13 +127,28 @@ def test_no_more_than_a_few_are_timed(driver: FakeDriver) -> None:
     kept = replace(manifest(128), split=split, workspace=1 << 16)
     kept = replace(kept, parameters=(*kept.parameters, KernelParameter("workspace", "claims", "u32", 0)))
     driver.sizes.append(8)
-    cost = MemberCost(10.0, 0.0, 0.0, COUNT, written=1.0, read=0.1)
+    count = ScalarOperation("div", "i32", ("N", 16), (("signed", 1),))  # 32 iterations, two for each of 16 parts
+    cost = MemberCost(10.0, 0.0, 0.0, count, written=1.0, read=0.1)
     one = EmittedFamily(FamilyMember.of("s", EmittedKernel(kept, CODE), cost).in_parts())
     launch(one, (COMPARED + 1) * (1 + SAMPLES))
     launched = [driver.launches[number].grid[0] for number in range(COMPARED)]
     assert len(set(launched)) == COMPARED
     assert all(1 < ctas // 8 <= 16 for ctas in launched)  # eight tiles, each in so many parts
     assert len({one.grid for one in driver.launches[-3:]}) == 1
+
+
+@pytest.mark.parametrize(
+    "instances, iterations, most",
+    [(8, 512, 66), (9, 512, 58), (8, 8, 4), (8, 1, 1), (132, 512, 4), (133, 512, 3), (1000, 512, 1)],
+)
+def test_parts_have_two_iterations_and_make_no_more_than_four_rounds_of_ctas(
+    instances: int, iterations: int, most: int
+) -> None:
+    """So that variants which a launch takes whole anyway are not timed in the place of others."""
+    kept = replace(manifest(128), split=SplitK(axis=1, parts=2, sums=1, bytes=4))
+    members = FamilyMember.of("s", EmittedKernel(kept, CODE), MemberCost(10.0, 0.0, 0.0, "N")).in_parts()
+    known = [one for one in members if one.predicted(instances, 132, {"N": iterations}) < math.inf]
+    assert [one.name for one in known] == [f"s/{parts}" for parts in PARTS if parts <= most]
 
 
 def test_what_was_found_is_kept_for_this_kind_of_gpu(driver: FakeDriver) -> None:

@@ -99,9 +99,11 @@ class MemberCost:
         parts: int = 1,
         cluster: int = 1,
     ) -> float | None:
-        """As `cycles`, with the ways of data: of lines to an SM, of bytes to it, and from memory. tensors: sizes of
-        arguments, as far as they are known."""
+        """As `cycles`, with the ways of data: of lines to an SM, of bytes to it, and from memory. None also where so
+        many parts are not worth their sums. tensors: sizes of arguments, as far as they are known."""
         count, rates = self.count(values), self.rates
+        if parts > 1 and count is not None and not worth_splitting(instances, sms, count, parts):
+            return None
         if rates is None or count is None or not instances:
             return self.cycles(instances, sms, values, parts)
         each = -(-count // parts)
@@ -123,6 +125,13 @@ class MemberCost:
 
 
 SUMS = 4096  # elements that `LaunchRates.part` is for
+WAVES, LEAST = 4, 2  # of CTAs that parts make at most; iterations of a part at least
+
+
+def worth_splitting(instances: int, sms: int, iterations: int, parts: int) -> bool:
+    """Whether a loop may be split into so many parts: more instances fill a GPU by themselves, and are launched whole
+    where counters have no room for them (`SplitK.instances`), so that all numbers of parts were one member."""
+    return instances * parts <= WAVES * sms and iterations >= LEAST * parts
 
 
 @dataclass(frozen=True)
