@@ -20,7 +20,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any
 
 from twill.codegen.verify.abstract.actor import Actor, CtaState
 from twill.codegen.verify.abstract.cluster import cluster_of
@@ -242,13 +241,13 @@ def _reference(
     plain = _left(tile, launch, key, cut, order)
     given = (tile, launch.grid, launch.arrays, launch.scalars, narrowed, plain, dict(in_parts), cut, order)
     known = (tile, key, narrowed, tuple(sorted(in_parts.items())), cut)
-    shaken = _remembered(known, partial(shaken_results, *given))
-    return Reference(plain, shaken, farthest=partial(_farthest, known, given))
+    shaken = partial(shaken_results, *given)
+    return Reference(plain, _remembered(known, shaken), farthest=partial(_farthest, known, shaken))
 
 
-def _farthest(known: Hashable, given: tuple[Any, ...]) -> Mapping[str, Array]:
+def _farthest(known: Hashable, shaken: Callable[..., Mapping[str, Array]]) -> Mapping[str, Array]:
     """What several shaken runs leave; a function of this module, so that a reference can go to another process."""
-    return _remembered((known, "several"), partial(shaken_results, *given, True))
+    return _remembered((known, "several"), partial(shaken, several=True))
 
 
 _remembered = Remembered()
