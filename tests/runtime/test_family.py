@@ -144,7 +144,7 @@ def test_no_more_than_a_few_are_timed(driver: FakeDriver) -> None:
 def test_parts_have_two_iterations_and_make_no_more_than_four_rounds_of_ctas(
     instances: int, iterations: int, most: int
 ) -> None:
-    """So that variants which a launch takes whole anyway are not timed in the place of others."""
+    """So that the few members that are timed are not numbers of parts of one kernel that is best taken whole."""
     kept = replace(manifest(128), split=SplitK(axis=1, parts=2, sums=1, bytes=4))
     members = FamilyMember.of("s", EmittedKernel(kept, CODE), MemberCost(10.0, 0.0, 0.0, "N")).in_parts()
     known = [one for one in members if one.predicted(instances, 132, {"N": iterations}) < math.inf]

@@ -129,8 +129,8 @@ WAVES, LEAST = 4, 2  # of CTAs that parts make at most; iterations of a part at 
 
 
 def worth_splitting(instances: int, sms: int, iterations: int, parts: int) -> bool:
-    """Whether a loop may be split into so many parts: more instances fill a GPU by themselves, and are launched whole
-    where counters have no room for them (`SplitK.instances`), so that all numbers of parts were one member."""
+    """Whether a loop may be split into so many parts. More instances fill a GPU by themselves; where there are so many
+    that counters have no room, they are launched whole (`SplitK.instances`), whatever the number of parts."""
     return instances * parts <= WAVES * sms and iterations >= LEAST * parts
 
 

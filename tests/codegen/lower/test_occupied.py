@@ -39,6 +39,7 @@ from twill.codegen.warp.expression import (
     subtract,
 )
 from twill.codegen.warp.program import MARKS, AwaitEarlierGrids, Define, If, Seek, StoreGlobal, SumOver, walk
+from twill.codegen.warp.verifier import faults
 from twill.kernel.problem import ProblemTable
 from twill.kernel.specialization import problem_of
 from twill.schedule.document import Schedule
@@ -243,6 +244,16 @@ def test_it_finds_its_line_from_marks_and_never_goes_back(ragged: tuple[Extracte
     _, _, seek = inside.partition(f"for (u32 step = {MARKS // 2};")
     assert f"if (load_shared(smem + {marks_at(program)} + (mark + step) * 4) <= " in seek
     assert "if ((i32)mark * line_twice_part > line_twice)" in seek and "while (" in seek
+
+
+def test_a_search_without_the_marks_of_its_sum_is_ill_formed(ragged: tuple[Extracted, Schedule]) -> None:
+    program = lower(ragged[0].program, ragged[1], machine())
+    *before, marked = program.setup
+    assert isinstance(marked, SumOver) and faults(program) == ()
+    for setup in ((*before, replace(marked, marks=False)), (*before, replace(marked, extent=Number(1)))):
+        assert any("leaves marks" in text for text in faults(replace(program, setup=setup)))
+    twice = (*program.setup, replace(marked, name="others"))
+    assert faults(replace(program, setup=twice)) == ("setup: two sums leave marks in one place",)
 
 
 def test_a_tile_that_is_masked_by_one_scalar_is_stored_under_a_condition(ragged: tuple[Extracted, Schedule]) -> None:

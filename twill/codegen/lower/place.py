@@ -204,14 +204,14 @@ class _Rings:
         if tiles and not least(staging_bytes(tiles, panels)) and len(hosts(self.plan, self.by_place)) == len(tiles):
             panels = 0
         depth = self.depths(staging_bytes(tiles, panels))
-        self.refuse_single(depth, staging_bytes(tiles, panels))
+        self.refuse_single_slots(depth, staging_bytes(tiles, panels))
         for place, ring in list(self.by_place.items()):
             slots = max(ring.aref.depth, depth.get(ring.aref.id, 0))
             aref = self.memory.with_depth(ring.aref, slots)
             self.by_place[place] = replace(ring, aref=aref, buffer=replace(ring.buffer, slots=slots))
         return panels
 
-    def refuse_single(self, depth: Mapping[int, int], taken: int) -> None:
+    def refuse_single_slots(self, depth: Mapping[int, int], taken: int) -> None:
         """A CTA with one slot for each tile of its loops waits for every one of them. Another on the SM fills that
         time, but where the SM, with one CTA less, has more tiles on their way, that is faster: memory is kept busy.
         Errors: SharedMemoryFull."""

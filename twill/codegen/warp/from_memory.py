@@ -1,4 +1,4 @@
-"""Which scalars come out of memory: a compiler of C does not know that all threads of a warp have the same one."""
+"""Which scalars come out of memory, so that a compiler cannot know that all threads of a warp have the same value."""
 
 from __future__ import annotations
 

@@ -109,6 +109,7 @@ def _groups(program: aref.WarpProgram) -> Iterator[str]:
         if name == "setup":
             common |= scalars(block)
             yield from _wait(program)
+            yield from _marks(program)
     walked = frozenset(name for stmt in aref.walk(program.walk) for name in defined_by(stmt))
     if program.walk and not any(isinstance(stmt, aref.Visit) for stmt in aref.walk(program.walk)):
         yield "walk: visits nothing"
@@ -139,6 +140,19 @@ def _wait(program: aref.WarpProgram) -> Iterator[str]:
         yield "setup: something stands behind the wait for earlier grids"
     if places and looks_up((program.setup[: places[0]], program.once)):
         yield "setup, once: something is looked up in memory before earlier grids have ended"
+
+
+def _marks(program: aref.WarpProgram) -> Iterator[str]:
+    marked = [stmt for stmt in program.setup if isinstance(stmt, aref.SumOver) and stmt.marks]
+    if len(marked) > 1:
+        yield "setup: two sums leave marks in one place"
+    summed = {(one.index, one.extent, one.each, one.value, one.names, one.values) for one in marked}
+    for group in program.groups:
+        for stmt in group.stmts:
+            if not isinstance(stmt, aref.Seek):
+                continue
+            if (stmt.index, stmt.extent, stmt.each, stmt.value, stmt.names, stmt.values) not in summed:
+                yield f"{group.role}: seeks `{stmt.index}` where no sum of the same leaves marks"
 
 
 def scalars(block: Iterable[aref.Stmt]) -> frozenset[str]:

@@ -81,8 +81,8 @@ def print_pipeline(stmt: Pipeline, ctx: PrintContext) -> None:
 
 
 def _trip(stmt: Pipeline, ctx: PrintContext) -> str:
-    """The number of iterations. One that comes out of memory is shuffled: ptxas then knows that all lanes have the
-    same, and keeps cursors and addresses of the loop in uniform registers."""
+    """The number of iterations. One that comes out of memory is broadcast by lane 0: ptxas then knows that all lanes
+    have the same, and keeps cursors and addresses of the loop in uniform registers."""
     trip = ctx.expression(stmt.trip)
     if ctx.group.issuer or not comes_from_memory(stmt.trip, ctx.loaded):
         return trip
