@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import count
 from threading import Event
 from time import sleep
@@ -47,17 +47,32 @@ def overhead(on: Machine) -> float:
     return on.context("compute").overhead.value
 
 
+@dataclass(frozen=True)
+class Played:
+    """What stands for a program. registers: of each of its two warp groups, where its CTA has an SM to itself."""
+
+    text: str
+    registers: int = 240
+    ctas: int = 1
+
+    @property
+    def groups(self) -> tuple[Any, ...]:
+        return (SimpleNamespace(registers=self.registers),) * 2
+
+
 class Builds:
     """Plays lowering, where each schedule makes a program of its own, and building, which refuses until the endings are
     used up."""
 
     def __init__(self, *endings: Exception) -> None:
         self.endings = list(endings)
+        self.lean = False
         self.schedules: list[Schedule] = []
         self.asked: list[tuple[object, ...]] = []
 
     def lowered(self, wired: object, given: Schedule, on: Machine, candidate: LoweringCandidate, *_: object) -> Any:
-        return f"the program of strategy {given.strategy} with {candidate.room} registers free"
+        text = f"the program of strategy {given.strategy} with {candidate.room} registers free"
+        return Played(text, 0 if self.lean and not candidate.budgets else 240)
 
     def built(
         self, program: object, spec: object, given: Schedule, *more: object, last_resort: bool = False, made: Any = None
@@ -95,6 +110,28 @@ def test_a_build_that_spills_is_solved_again_with_that_much_room(play: Callable[
     assert asked == [0, 88 + 32, 2 * 88 + 32 + 16]  # 25 registers were spilled; then two granules more
     assert [s.machine_digest for s in builds.schedules] == [machine().digest()] * 3
     assert any("solving again with 224 registers" in line for line in listed)
+
+
+def test_where_the_registers_of_a_launch_are_too_few_they_are_moved_before_anything_else_is_tried(
+    play: Callable[..., Builds],
+) -> None:
+    builds = play(refusal("spill", spilled=100))
+    builds.lean = True
+    solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
+    assert emit_solved(kernel(GEMM), machine(), solved) is EMITTED
+    programs = [cast(Played, program) for program, _ in builds.asked]
+    assert [one.registers for one in programs] == [0, 240] and len({one.text for one in programs}) == 1
+
+
+def test_a_refusal_with_registers_moved_is_what_other_schedules_are_looked_for_with(
+    play: Callable[..., Builds],
+) -> None:
+    builds = play(refusal("spill", "the first", 100), refusal("spill", "the second", 40))
+    builds.lean = True
+    said: list[str] = []
+    solved = lambda graph, on: schedule(GEMM).model_copy(update={"machine_digest": on.digest()})  # noqa: E731
+    assert emit_solved(kernel(GEMM), machine(), solved, said.append) is EMITTED
+    assert any("the second: solving again" in line for line in said)
 
 
 @pytest.mark.parametrize("cause", ["spill", "serialized", "wait", "budget"])
@@ -391,8 +428,8 @@ def test_the_graph_that_is_solved_is_the_graph_that_is_lowered(file: str, spec: 
 def test_tiles_beyond_the_registers_of_a_warp_group_refuse_a_candidate_and_are_no_mistake() -> None:
     """What the compiler would spill is one way to lower a schedule that has no room; another one may have."""
     program = lowered(GEMM)
-    emit.refuse_crowded(program)
+    emit.refuse_crowded(program, machine())
     squeezed = replace(program, groups=tuple(replace(group, registers=24) for group in program.groups))
     with pytest.raises(exc.BuildRejected, match="registers are alive at once in a warp group of 24") as refused:
-        emit.refuse_crowded(squeezed)
+        emit.refuse_crowded(squeezed, machine())
     assert refused.value.exit_code == 2 and refused.value.line

@@ -194,8 +194,8 @@ WRONG: dict[str, tuple[str, Change, str]] = {
         "[deadlock]"),
     "a barrier of the warp group less": ("gemm_bf16", without(r"bar\.sync", 1), "[order]"),
     "registers taken that nobody gave back": (
-        "gemm_bf16", without(r"setmaxnreg\.dec"), "[deadlock]"),
-    "registers given back by growing": ("gemm_bf16", instead(r"setmaxnreg\.dec", "setmaxnreg.inc"), "[registers]"),
+        "gemm_bf16-wide", without(r"setmaxnreg\.dec"), "[deadlock]"),
+    "registers given back by growing": ("gemm_bf16-wide", instead(r"setmaxnreg\.dec", "setmaxnreg.inc"), "[registers]"),
     "descriptors of another swizzle": ("attention_full-d64", instead("46116862933", "92233720368", 4), ""),
     "halves of pairs exchanged": (
         "gemm_bf16", instead(r"(cvt\.rn\.bf16x2\.f32 \s*%r\d+), (%f\d+), (%f\d+)", r"\1, \3, \2"), "[values]"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twill import exc
 from twill.codegen.compile.facts import MOST_SPILLED, KernelFacts
@@ -43,6 +43,7 @@ from twill.codegen.warp.text import text
 from twill.graph.build import Wired
 from twill.kernel.specialization import Specialization, problem_of
 from twill.machine.description import Machine
+from twill.machine.occupancy import register_pool
 from twill.manifest.document import CUBIN, MANIFEST, Manifest
 from twill.ptx.parse import parse
 from twill.schedule.document import Schedule
@@ -139,7 +140,12 @@ def emit(
         except exc.BuildRejected as rejected:
             if is_slow(rejected):
                 slow.append(SlowBuild(made, specialization, scheduled, machine, rejected, late))
-            raise
+            if candidate.budgets or not has_no_budgets(made):
+                raise
+            moved = attempt(replace(candidate, budgets=True))
+            if isinstance(moved, CandidateRefusal):
+                raise
+            return moved
 
     def notify(became: Attempt) -> None:
         record(became)
@@ -164,6 +170,12 @@ def emit(
             raise
         left.refused.slow_build = left  # what another candidate has not, or no time for, is no reason against this one
         raise left.refused from last
+
+
+def has_no_budgets(program: WarpProgram) -> bool:
+    """Whether a CTA that has an SM to itself leaves its warp groups the registers of the launch, of which the compiler
+    may want more than was thought."""
+    return program.ctas == 1 and len(program.groups) > 1 and not any(group.registers for group in program.groups)
 
 
 def is_slow(rejected: exc.BuildRejected) -> bool:
@@ -216,7 +228,7 @@ def _emitted(
     slow build is taken, too (`is_slow`). made: the build, if there is one."""
     program = warp_program.program
     if not last_resort:
-        refuse_crowded(warp_program)
+        refuse_crowded(warp_program, machine)
     on_step("printing, compiling, and running on the abstract machine")
     compiler = ThreadPoolExecutor(1, "compiler")
     try:
@@ -276,14 +288,17 @@ def build_and_read(
     return built
 
 
-def refuse_crowded(warp_program: WarpProgram) -> None:
+def refuse_crowded(warp_program: WarpProgram, machine: Machine) -> None:
     """Raises BuildRejected where some warp group holds so many fragments at once that the compiler would spill: another
     candidate may have room, or a schedule with more registers free."""
+    threads = sum(group.threads for group in warp_program.groups)
+    launched = register_pool(threads, machine) // threads if has_no_budgets(warp_program) else 0
     for group in warp_program.groups:
         live, line = peak(group)
-        excess = crowded(live, group.registers) if group.registers else 0
+        registers = group.registers or launched
+        excess = crowded(live, registers) if registers else 0
         if excess:
-            said = f"tiles of about {live} registers are alive at once in a warp group of {group.registers}"
+            said = f"tiles of about {live} registers are alive at once in a warp group of {registers}"
             raise exc.BuildRejected(
                 "spill", said, None, excess=excess,
                 file=warp_program.program.file, line=line, hint="smaller tiles",

@@ -236,6 +236,7 @@ def _lowered(
     wired: Wired, schedule: Schedule, machine: Machine, candidate: LoweringCandidate, registers: int, order: Order
 ) -> WarpProgram | None:
     ctas = PAIR if schedule.cooperation.pair else 1
+    candidate = replace(candidate, budgets=True)  # a module says what registers a partition has
     made = streams(wired, schedule, machine, candidate, "dynamic" if order == "dynamic" else "static", ctas)
     if isinstance(made, CandidateRefusal):
         if made.error is not None:

@@ -11,9 +11,9 @@ from twill import exc
 from twill.codegen.aliasing import must_be_apart
 from twill.codegen.numerics import changes
 from twill.codegen.targets.base import target_for
-from twill.codegen.warp.expression import Apply, Expr, Number, Symbol
+from twill.codegen.warp.expression import Apply, Expr, Number, NumPrograms, Symbol
 from twill.codegen.warp.layout import shape_of
-from twill.codegen.warp.parameters import parameters, partial_sums, wants_workspace
+from twill.codegen.warp.parameters import given, parameters, partial_sums, wants_workspace
 from twill.codegen.warp.program import AwaitEarlierGrids, TensorMapSpec, WarpProgram
 from twill.kernel.specialization import Specialization
 from twill.manifest.document import (
@@ -30,7 +30,7 @@ from twill.manifest.document import (
     Swizzle,
     sha256,
 )
-from twill.manifest.evaluate import Scalar, ScalarOperation, evaluable
+from twill.manifest.evaluate import GRID, Scalar, ScalarOperation, evaluable
 from twill.tile.program import POINTEE
 from twill.tile.vocabulary import ELECTED
 
@@ -95,6 +95,7 @@ def make_manifest(
         rereads=rereads,
         made=tuple(entry.id for entry in program.maps if entry.made),
         own_maps=len(program.own_maps),
+        numbers=tuple(scalar_of(stmt.value, specialization.file) for stmt in given(program)),
         early=any(isinstance(stmt, AwaitEarlierGrids) for stmt in program.setup),
     )
 
@@ -167,6 +168,8 @@ def scalar_of(expr: Expr, file: str) -> Scalar:
         return expr.value
     if isinstance(expr, Symbol):
         return expr.name
+    if isinstance(expr, NumPrograms):
+        return f"{GRID}.{expr.axis}"
     if isinstance(expr, Apply) and evaluable(expr.kind):
         operands = tuple(scalar_of(operand, file) for operand in expr.operands)
         attributes = tuple((name, value) for name, value in expr.attributes if not isinstance(value, tuple))

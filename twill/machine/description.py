@@ -176,13 +176,15 @@ class EmissionFigures(Document):
     reserved_shared: bytes of shared memory that the system keeps of each CTA. most_registers: of a thread, as register
     budgets count them. named_barriers: that a program can use. box: elements of one copy along an axis of a tensor map.
     under_load: latencies of a quiet memory that a ring covers. ring_slots: of a ring at most. spare_shared: bytes that
-    rings leave. threads, ctas: of one SM at most. spare_registers: of a thread beside its tiles, where CTAs share an
-    SM. ordered: parts of I that warp groups must have to spare so that their matrix multiplies are ordered. cached:
-    parts of the L2 cache that instances walked together may read. readers: SMs to a row of such instances, at least.
-    streamed: bytes on their way to an SM that keep memory busy, of tiles that no other SM reads. rereads: parts of
-    the L2 cache that hold what program instances read, until they read it again. passing: sizes of the L2 cache that a
-    tensor has at most whose tiles leave it first where a launch reads them once (None: none do). multiplying: as
-    under_load, of a loop that loads and multiplies and does nothing else (None: the same).
+    rings leave. register_threads: of a CTA, that get registers at a time. threads, ctas: of one SM at most.
+    spare_registers: of a thread beside its tiles, where CTAs share an SM. ordered: parts of I that warp groups must
+    have to spare so that their matrix multiplies are ordered. cached: parts of the L2 cache that instances walked
+    together may read. readers: SMs to a row of such instances, at least. streamed: bytes on their way to an SM that
+    keep memory busy, of tiles that no other SM reads. rereads: parts of the L2 cache that hold what program instances
+    read, until they read it again. passing: sizes of the L2 cache that a tensor has at most whose tiles leave it first
+    where a launch reads them once (None: none do). multiplying: as under_load, of a loop that loads and multiplies and
+    does nothing else (None: the same). memory_rate: bytes of such streamed tiles that reach each SM in a cycle of its
+    highest clock when all SMs read some (None: not described).
     """
 
     reserved_shared: Figure
@@ -192,6 +194,7 @@ class EmissionFigures(Document):
     under_load: Figure
     ring_slots: Figure
     spare_shared: Figure
+    register_threads: Figure
     threads: Figure
     ctas: Figure
     spare_registers: Figure
@@ -202,6 +205,10 @@ class EmissionFigures(Document):
     rereads: Figure
     passing: Figure | None = None
     multiplying: Figure | None = None
+    memory_rate: Figure | None = None
+
+
+NUMBERS = {"under_load", "multiplying", "ordered", "cached", "rereads", "passing", "memory_rate"}  # not whole ones
 
 
 class LaunchFigures(Document):

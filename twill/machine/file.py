@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from twill import exc
 from twill.document import Document
 from twill.machine.description import (
+    NUMBERS,
     OPTIONAL_SECTIONS,
     Context,
     Crossing,
@@ -55,10 +56,8 @@ EXAMPLES = {
     "granule": "8", "pair": FIGURE, "names": '["exp2.f32"]', "interleaved": '["issue"]', "extends": '"h100"',
     "source": '"document, table"', "description": '"what it does"',
 }  # fmt: skip
-SECTIONS = (
-    "sources", "units", "mma", "transfers", "memories", "contexts", "register_file", "crossing",
-    *OPTIONAL_SECTIONS,
-)  # fmt: skip
+SECTIONS = ("sources", "units", "mma", "transfers", "memories", "contexts", "register_file", "crossing",
+            *OPTIONAL_SECTIONS)  # fmt: skip
 WORDS = {
     "string": "a text", "bool": "true or false", "int": "a whole number", "float": "a number",
     "tuple": "a list of texts", "model": "a table", "dict": "a table",
@@ -68,7 +67,7 @@ MODELS: dict[str, type[Document]] = {
     "crossing": Crossing, "operations": OperationCost, **OPTIONAL_SECTIONS,
 }  # fmt: skip
 WHOLE = {name for section in ("emission", "simulation") for name in OPTIONAL_SECTIONS[section].model_fields}
-WHOLE = WHOLE - {"under_load", "ordered", "cached", "rereads"} | {"sms", "l2", "bytes", "registers", "overhead"}
+WHOLE = WHOLE - NUMBERS | {"sms", "l2", "bytes", "registers", "overhead"}
 BY_NAME = ("units", "transfers", "memories", "contexts")
 SPREAD = "two numbers, the smaller first, as in spread = [15.9, 16.1]"
 FLATTENED = ("per_cycle", "bytes")  # figures of the document whose keys stand beside others in the file

@@ -9,7 +9,8 @@ Grammar::
     Operation ::= kind element Scalar* attribute*      (JSON: {"kind": "add", "element": "i32", "operands": [...]})
 
 Kinds and attributes are those of `twill.tile.vocabulary`, and "evenly" of how many things there are and how many a
-group may have: the width of groups that are about as wide as one another, the last at least half as wide. Integers
+group may have: the width of groups that are about as wide as one another, the last at least half as wide;
+"reciprocal" and "reciprocal_shift" of a divisor (`reciprocal`). Integers
 behave as in the kernel: division truncates towards zero, the remainder has the sign of the dividend. What leaves its
 element type raises OverflowError rather than wrap around: an address made of it would be wrong.
 """
@@ -23,6 +24,7 @@ from dataclasses import dataclass
 from typing import Any
 
 GRID, EVENLY = "grid", "evenly"
+RECIPROCAL, RECIPROCAL_SHIFT = "reciprocal", "reciprocal_shift"
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
 
 
@@ -57,6 +59,15 @@ def names(scalar: Scalar) -> Iterator[str]:
     elif isinstance(scalar, ScalarOperation):
         for operand in scalar.operands:
             yield from names(operand)
+
+
+def reciprocal(divisor: int) -> tuple[int, int]:
+    """A factor f and a shift s, so that (n * f) >> s is n // abs(divisor) for n from 0 to 2^31 - 1, and n * f is below
+    2^63. (Granlund and Montgomery, "Division by invariant integers using multiplication", 1994: f is 2^s / divisor,
+    rounded up, and s is 31 more than the bits of divisor - 1.) Of 0, what is of 1."""
+    size = max(abs(divisor), 1)
+    shift = 31 + (size - 1).bit_length()
+    return -(-(1 << shift) // size), shift
 
 
 def evaluable(kind: str) -> bool:
@@ -120,4 +131,6 @@ _KINDS: dict[str, Callable[..., Any]] = {
     "select": lambda _, condition, a, b: a if condition else b,
     "cast": lambda _, a: a,
     EVENLY: _evenly,
+    RECIPROCAL: lambda _, a: reciprocal(a)[0],
+    RECIPROCAL_SHIFT: lambda _, a: reciprocal(a)[1],
 }

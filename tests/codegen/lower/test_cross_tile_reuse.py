@@ -94,7 +94,7 @@ def test_cta_s_have_runs_of_neighbours_in_launches_whose_tiles_fit_and_in_no_oth
 
 
 def test_what_neighbours_have_alike_is_counted_anew_with_each_column() -> None:
-    (stayer,) = ReuseCounter.of(lowered(BANDED).groups)
+    (stayer,) = ReuseCounter.of(lowered(BANDED))
     order = [(row, column, 0) for column in range(2) for row in range(3)]
     scalars = {"M": 384, "N": 384, "K": 256}
     found = [there for _, there in stayer.finds(order, (3, 2, 1), scalars)]

@@ -25,7 +25,8 @@ from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import WarpProgram
 from twill.graph.build import wire
-from twill.machine.occupancy import share
+from twill.machine.description import Machine
+from twill.machine.occupancy import ctas_with, register_pool, share
 from twill.schedule.document import Schedule
 from twill.tile.affine import Polynomial
 from twill.tile.program import TileProgram
@@ -44,15 +45,40 @@ def scaling(columns: int = 1024) -> TileProgram:
     return p.done()
 
 
-def lowered(program: TileProgram) -> WarpProgram:
-    return lower(program, scheduled(program), H100)
+def lowered(program: TileProgram, machine: Machine = H100) -> WarpProgram:
+    return lower(program, scheduled(program), machine)
+
+
+def hungry() -> Machine:
+    """A machine whose compiler wants more registers than a launch has left."""
+    spare = H100.emitting.spare_registers.model_copy(update={"value": 128})
+    return H100.model_copy(update={"emission": H100.emitting.model_copy(update={"spare_registers": spare})})
 
 
 def test_a_kernel_whose_products_keep_a_unit_busy_has_its_sm_alone() -> None:
-    made = lowered(gemm())
+    made = lowered(gemm(), hungry())
     assert made.ctas == 1
     assert all(group.registers for group in made.groups)
     assert "__launch_bounds__(384, 1)" in print_cuda(made, H100).text
+
+
+def test_registers_are_not_moved_where_each_thread_of_a_launch_has_enough() -> None:
+    """Load groups are one warp then, and no group waits for what another one gives back."""
+    made = lowered(gemm(64))
+    assert made.ctas == 1 and not any(group.registers for group in made.groups)
+    assert [group.threads for group in made.groups] == [128, 128, 32]
+    text = print_cuda(made, H100).text
+    assert "__maxnreg__(168)" in text and "regs_grow" not in text  # of 288 threads, as of 384
+    assert static_violations(made) == ()
+
+
+@pytest.mark.parametrize(
+    "threads, registers, ctas", [(160, 168, 2), (160, 176, 1), (128, 128, 4), (288, 168, 1), (288, 176, 0)]
+)
+def test_registers_are_handed_out_to_four_warps_at_a_time(threads: int, registers: int, ctas: int) -> None:
+    """What the CUDA occupancy calculator says: two CTAs of five warps take as many registers as twelve warps do."""
+    assert ctas_with(threads, registers, H100) == ctas
+    assert (register_pool(threads * max(1, ctas), H100) >= threads * max(1, ctas) * registers) == (ctas > 0)
 
 
 def test_a_kernel_without_products_shares_its_sm() -> None:
@@ -91,7 +117,7 @@ def test_more_ctas_than_the_memory_holds_are_found() -> None:
 
 
 def test_ctas_that_move_registers_and_share_an_sm_are_found() -> None:
-    made = lowered(gemm())
+    made = lowered(gemm(), hungry())
     found = [v.message for v in static_violations(replace(made, ctas=2)) if v.rule == "registers"]
     assert found and all("must not" in message for message in found)
 

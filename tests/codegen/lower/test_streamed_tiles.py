@@ -26,7 +26,7 @@ from twill.graph.build import wire
 from twill.graph.dependence import DependenceGraph
 from twill.kernel.specialization import problem_of
 from twill.machine.description import Machine
-from twill.schedule.document import Schedule
+from twill.schedule.document import INSTANCES, Schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
 
@@ -51,9 +51,15 @@ def apart() -> Schedule:
     return solve(decode().graph, H100, SolveOptions(strategy="none"))
 
 
+def with_memory(rate: float | None) -> Machine:
+    """A machine whose memory brings each SM so many bytes in a cycle."""
+    figure = None if rate is None else H100.emitting.streamed.model_copy(update={"value": rate})
+    return H100.model_copy(update={"emission": H100.emitting.model_copy(update={"memory_rate": figure})})
+
+
 @cache
 def lowered() -> WarpProgram:
-    made = lower(decode().wired, apart(), H100)
+    made = lower(decode().wired, apart(), with_memory(None))
     assert verify(made, problem_of(decode().specialization)) == ()
     return made
 
@@ -72,6 +78,18 @@ def test_small_products_that_wait_for_one_another_share_their_sm() -> None:
     program = lowered()
     assert program.ctas > 1 and not any(group.registers for group in program.groups)
     assert static_violations(program) == ()
+
+
+def test_no_more_ctas_share_an_sm_than_compute_as_fast_as_memory_brings_tiles() -> None:
+    (loop,) = (one for one in apart().loops if one.trip != INSTANCES)
+    arriving = 2 * 32 * 128 * 2  # bytes of keys and values
+    most = lowered().ctas
+    for ctas in range(1, most + 1):
+        as_fast = arriving * ctas / loop.ii
+        made = lower(decode().wired, apart(), with_memory(as_fast))
+        assert made.ctas == ctas
+    faster = lower(decode().wired, apart(), with_memory(arriving * most / loop.ii * 1.01))
+    assert faster.ctas == most  # the registers of another one are not there
 
 
 def test_instances_whose_rows_lie_side_by_side_follow_one_another() -> None:

@@ -24,6 +24,7 @@ AT = Apply("min", (PLACE, Number(9, "u32")), "u32", UNSIGNED)
 SETUP: tuple[aref.Stmt, ...] = (
     aref.Define(("instances",), (NumPrograms(0, "u32"),)),
     aref.Define(("runs",), (less(N, Number(4)),), note="of neighbours"),
+    aref.Given("factor", Apply("div", (N, Number(3)), "i32", (("signed", 1),)), note="of the launch"),
     aref.SumOver("busy", "line", N, NumPrograms(1), Local("n"), True, ("m", "n"), (COUNTED, Local("m")), note="lines"),
     aref.AwaitEarlierGrids(),
 )
@@ -156,6 +157,7 @@ barrier 2 scratch: (consumer), 128 threads
 setup
   define instances = num_programs(0)
   define runs = [($N < 4)]  # of neighbours
+  given factor = ($N / 3)  # of the launch
   sum busy = num_programs(1) times n over line below $N, with marks where m, n = min(line, 9, signed=1), m  # lines
   await earlier grids
 once

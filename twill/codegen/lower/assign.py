@@ -26,7 +26,7 @@ from twill.codegen.lower.groups import (
     with_registers,
     with_room_for_mmas,
 )
-from twill.codegen.lower.occupancy import as_compiled, with_room_for_ctas
+from twill.codegen.lower.occupancy import as_compiled, needs_no_budgets, with_room_for_ctas
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.register_operands import choose_register_operands
 from twill.codegen.lower.symmetric_groups import in_step, symmetric_groups
@@ -173,7 +173,9 @@ def with_budgets(plan: LoweringPlan) -> LoweringPlan:
     contexts = {context.name: context.max_registers for context in plan.machine.contexts}
     most = max(contexts[group.context] for group in plan.schedule.warp_groups)
     beyond = len(plan.groups) == 1 and plan.groups[0].registers > most
-    if plan.candidate.ctas > 1 or plan.candidate.threads > THREADS or beyond:
+    moves = plan.candidate.budgets or plan.tiles.target.has_tensor_memory
+    lean = not moves and needs_no_budgets(plan.groups, plan.machine)
+    if lean or plan.candidate.ctas > 1 or plan.candidate.threads > THREADS or beyond:
         return replace(plan, groups=as_compiled(plan.groups))
     file = plan.wired.program.file
     issuers = EVERY if plan.tiles.target.has_tensor_memory else 1  # who issues MMAs has their descriptors

@@ -66,7 +66,8 @@ class LoweringCandidate:
     straight to its registers (`twill.codegen.lower.direct`); threads: of it; late: each tile where it is read first
     (`twill.codegen.passes.late_loads`); limit: registers that the compiler may give each of them (0: not said).
     exchange: of warp groups in some loops. overlay: buffers that are never in use at once may lie over one another
-    (`twill.codegen.passes.overlay`)."""
+    (`twill.codegen.passes.overlay`). budgets: registers are moved between warp groups even where a launch gives each
+    thread enough (`twill.codegen.lower.occupancy.needs_no_budgets`)."""
 
     cost: Cost
     ctas: int = 1
@@ -82,6 +83,7 @@ class LoweringCandidate:
     late: bool = False
     limit: int = 0
     overlay: bool = False
+    budgets: bool = False
 
     def __str__(self) -> str:
         words = [f"{self.ctas} CTAs on an SM" if self.ctas > 1 else "1 CTA on an SM"]

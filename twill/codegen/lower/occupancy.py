@@ -16,6 +16,7 @@ from twill.codegen.lower.groups import Group, warp_groups, with_one_load_group
 from twill.codegen.targets.base import LANES
 from twill.codegen.warp.layout import THREADS
 from twill.machine.description import Machine
+from twill.machine.occupancy import ctas_with, register_pool
 from twill.schedule.document import INSTANCES, LoopSchedule, Schedule
 
 IDLE_SHARE = 0.2  # of an iteration in which no unit works, from which on a kernel with MMAs is latency-bound
@@ -61,9 +62,7 @@ def held(groups: Sequence[Group], machine: Machine) -> int:
     """The same of CTAs that have these groups."""
     threads = sum(group.threads for group in as_compiled(groups))
     registers = max(group.registers for group in groups) + machine.emitting.spare_registers.whole
-    return min(
-        machine.register_file.registers.whole // (threads * registers), machine.emitting.threads.whole // threads
-    )
+    return min(ctas_with(threads, registers, machine), machine.emitting.threads.whole // threads)
 
 
 def few_groups(schedule: Schedule, machine: Machine) -> tuple[Group, ...]:
@@ -93,6 +92,17 @@ def working_groups(schedule: Schedule, machine: Machine) -> tuple[Group, ...]:
     computing = [replace(g, registers=one.registers) for g in groups if not g.issuer]
     issuing = [g for g in groups if g.issuer]
     return (*computing[: schedule.cooperation.blocks], *issuing[:1])
+
+
+def needs_no_budgets(groups: Sequence[Group], machine: Machine) -> bool:
+    """Whether a launch gives each thread of a CTA what the hungriest warp group needs, and twice what the compiler wants
+    besides (there is no other CTA to gain), if load groups are one warp each. Such a CTA begins sooner: it has fewer threads, and none waits for
+    registers of another one. Never where load groups come before groups that multiply (`is_latency_bound`)."""
+    issuers = [group.issuer for group in groups]
+    compiled = as_compiled(groups)
+    threads = sum(group.threads for group in compiled)
+    need = max(group.registers for group in groups) + 2 * machine.emitting.spare_registers.whole
+    return any(issuers) and issuers == sorted(issuers) and need <= register_pool(threads, machine) // threads
 
 
 def as_compiled(groups: Sequence[Group]) -> tuple[Group, ...]:

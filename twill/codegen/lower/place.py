@@ -23,7 +23,7 @@ from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.scale_rings import ScaleColumns
 from twill.codegen.lower.staging import choose_panels, enough, hosts, staged, staging_bytes
 from twill.codegen.lower.store_order import store_orders
-from twill.codegen.lower.streamed_tiles import streamed
+from twill.codegen.lower.streamed_tiles import keep_up, streamed
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.lower.tensor_rings import tensor_rings
 from twill.codegen.targets.base import LANES
@@ -35,7 +35,9 @@ PAIR = 2  # slots of a loop's ring, so that one is filled while the other is rea
 def place(plan: LoweringPlan, sharing: Sharing | None = None, reserved: int = 0) -> Placement:
     """The rings of a plan. sharing: of tiles between the CTAs of a cluster, if there are clusters. reserved: bytes that
     are used otherwise."""
-    file = plan.wired.program.file
+    file, ctas = plan.wired.program.file, plan.candidate.ctas
+    if ctas > 1 and keep_up(plan, ctas - 1):
+        raise exc.MoreCtasThanMemoryFeeds(ctas, file=file)
     rings = _Rings(plan, SharedMemoryPlan(file, threads=plan.tiles.target.threads), sharing, reserved)
     rings.make()
     if not rings.fit():

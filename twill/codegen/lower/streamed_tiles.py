@@ -1,14 +1,18 @@
 """Loops whose tiles no other program instance reads: they come from memory, not from the L2 cache.
 
 A product that reads each of its tiles once (attention of one query to the keys of its sequence) is as fast as memory.
-That is used best with no more on its way to an SM than it takes to keep it busy, and where what the CTAs read at one
-time lies side by side: rows of a tile that are shorter than a page of memory go on in the tile of the next instance
-along one axis of the launch grid.
+That is used best with no more on its way to an SM than it takes to keep it busy, by no more CTAs than compute as fast
+as it brings tiles (the last instances end at about the same time where each of them is a smaller part of an SM's), and
+where what the CTAs read at one time lies side by side: rows of a tile that are shorter than a page of memory go on in
+the tile of the next instance along one axis of the launch grid.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 from twill.codegen.lower.grouped_rasterization import axes
+from twill.codegen.lower.occupancy import time_of_iteration
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Task
 from twill.tile.affine import Polynomial
@@ -33,6 +37,18 @@ def _is_own(plan: LoweringPlan, task: Task) -> bool:
     scalars, makers = plan.wired.scalars, plan.wired.uniformity.makers
     reached = scalars.reach_of(access.constant).union(*(scalars.reach_of(axis.offset) for axis in access.axes))
     return all(makers[value].kind in INJECTIVE for value in reached if value in makers)
+
+
+def keep_up(plan: LoweringPlan, ctas: int) -> bool:
+    """Whether so many CTAs of an SM compute as fast as memory brings such tiles when all SMs ask for some. Never where
+    the machine file does not say how fast that is."""
+    rate, arriving = plan.machine.emitting.memory_rate, Counter[int]()
+    for task in streamed(plan):
+        arriving[task.region] += task.node.bytes
+    if rate is None or not arriving:
+        return False
+    taken = {loop.loop: time_of_iteration(loop) for loop in plan.schedule.loops}
+    return all(taken[loop] * rate.value <= size * ctas for loop, size in arriving.items())
 
 
 def lie_side_by_side(plan: LoweringPlan) -> bool:

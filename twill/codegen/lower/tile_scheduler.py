@@ -106,7 +106,8 @@ def _runs(runs: Expr) -> list[Stmt]:
     longer = below(cta, "longer")
     return [
         Define(("runs",), (runs,), note="of neighbours, since tiles stay"),
-        Define(("run", "longer"), (over("instances", ctas), rest("instances", ctas))),
+        Define(("run",), (select(chosen, over("instances", ctas), 0),)),  # no division where there are none
+        Define(("longer",), (minus("instances", times("run", ctas)),)),
         Define(("run_begin",), (select(chosen, plus(times(cta, "run"), least(cta, "longer")), cta),)),
         Define(("run_end",), (select(chosen, plus(plus("run_begin", "run"), longer), "instances"),)),
         Define(("run_step",), (select(chosen, 1, ctas),)),

@@ -1,11 +1,13 @@
 """Tiles that a launch reads once leave the L2 cache first.
 
 Whether it does depends on the launch: a product of few rows reads each tile of its weights once, the same kernel with
-more rows many times. So each loop asks, in front of it, whether all instances together load about as many tiles from
-a tensor as it has::
+more rows many times. So the launch computes whether all instances together load about as many tiles from a tensor as
+it has::
 
-    let b_passes = (4 * instances * trip) <= (5 * cdiv(K, 64) * cdiv(N, 128))
+    given b_passes = (4 * instances * trip) <= (5 * cdiv(K, 64) * cdiv(N, 128))
     ... tma load b[...] -> ... passing where b_passes
+
+A loop whose number of iterations differs from instance to instance asks in front of it (`let b_passes`).
 
 What passes pushes nothing out of the cache that is needed later, or is yet to be written to memory. Tensors of several
 times the size of the cache are left as they are: there the cache writes back little beside what is read, and lines
@@ -22,9 +24,10 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
+from twill.codegen.passes.given import inlined, with_given
 from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, NumPrograms
-from twill.codegen.warp.parameters import nodes
+from twill.codegen.warp.parameters import is_of_launch, nodes
 from twill.codegen.warp.program import (
     Let,
     Pipeline,
@@ -39,6 +42,7 @@ from twill.graph.work import moved_bytes
 
 WIDE, AXES = "i64", 3  # of a launch grid
 MANY = 8  # elements, which are whole bytes of whatever type
+PASSES = "_passes"  # the end of the scalars' names
 LOADS, TILES = 4, 5  # five loads for four tiles are still one each: parts of a sum end at whole tiles
 
 
@@ -47,7 +51,28 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     if not choices.passing or program.cluster is not None or program.walk:
         return program
     tensors = [program.maps[load.map].argument for load in loads(tuple(group.body for group in program.groups))]
-    return each_body(program, lambda group: tuple(passing(group, program, tensors, choices.passing)))
+    made = each_body(program, lambda group: tuple(passing(group, program, tensors, choices.passing)))
+    return computed_at_launch(made)
+
+
+def computed_at_launch(program: WarpProgram) -> WarpProgram:
+    """With what was asked in front of loops computed by the launch, where that knows all of it."""
+    found: dict[str, Expr] = {}
+
+    def given(group: WarpGroup) -> tuple[Stmt, ...]:
+        body: list[Stmt] = []
+        known: dict[str, Expr] = {}
+        for stmt in group.body:
+            if not isinstance(stmt, Let):
+                body.append(stmt)
+                continue
+            value = known[stmt.name] = inlined(stmt.value, known)
+            asked = stmt.name.endswith(PASSES) and is_of_launch(value)
+            if not asked or found.setdefault(stmt.name, value) != value:
+                body.append(stmt)
+        return tuple(body)
+
+    return with_given(each_body(program, given), found)
 
 
 def loads(part: Any) -> list[TmaLoad]:
@@ -73,7 +98,7 @@ def asking(loop: Pipeline, program: WarpProgram, tensors: Sequence[str], most: i
         spec = program.maps[number]
         if spec.made or None in spec.sizes or inside.count(number) != tensors.count(spec.argument):
             continue
-        name = f"{spec.argument.replace('.', '_')}_passes"
+        name = f"{spec.argument.replace('.', '_')}{PASSES}"
         yield Let(name, is_read_once(spec, loop.trip, boxes, most), line=loop.line)
         made = marked(made, number, name)
     yield made

@@ -90,6 +90,7 @@ _STATEMENTS = {
     aref.StoreShared: "store {operand:fragment}<<[:, {columns:span}]>><< transposed{transposed:flag}>>"
                       " -> {target:slot}",
     aref.Define: "define {names:words} = {values:counts}",
+    aref.Given: "given {name:word} = {value:expr}",
     aref.Evenly: "define {name:word} = evenly {count:count} by at most {most:count}",
     aref.Keep: "keep {values:counts}",
     aref.Recall: "recall",

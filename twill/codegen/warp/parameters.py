@@ -1,9 +1,9 @@
 """The parameters of an emitted kernel, in order: what its text declares and what a launch passes.
 
 Tensor maps first, then the scalars and pointers that the program refers to in the order of the tile program's
-arguments, then the launch grid of the original kernel (three u32), then the workspace: the counter of a
-dynamic order, counters of a split and its partial sums (`twill.manifest.document.SplitK`), and tensor maps that CTAs
-make.
+arguments, then the launch grid of the original kernel (three u32), then what the launch computes, then the workspace:
+the counter of a dynamic order, counters of a split and its partial sums (`twill.manifest.document.SplitK`), and tensor
+maps that CTAs make.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, Literal
 
-from twill.codegen.warp.expression import Lookup, Symbol
-from twill.codegen.warp.program import Atomic, MakeMap, SumParts, WarpGroup, WarpProgram, Window
+from twill.codegen.warp.expression import Apply, Expr, Lookup, Number, NumPrograms, Symbol
+from twill.codegen.warp.program import Atomic, Given, MakeMap, SumParts, WarpGroup, WarpProgram, Window
+from twill.manifest.evaluate import evaluable
 from twill.tile.program import TileProgram
 
 
 @dataclass(frozen=True)
 class PrintedParameter:
     """kind "map": the tensor map of that index, by value. "scalar": argument number `index` of the tile program, by
-    value. "pointer": the address of that argument. "grid": extent `index` of the launch grid, u32. "workspace": the
-    address of zeros that no launch beside this one has; the kernel leaves zeros there.
+    value. "pointer": the address of that argument. "grid": extent `index` of the launch grid, u32. "computed": what
+    the `index`th `Given` says. "workspace": the address of zeros that no launch beside this one has; the kernel leaves
+    zeros there.
 
     element: of the map's tensor, of the scalar, or of what the pointer points to; "u32" of a grid extent.
     """
 
-    kind: Literal["map", "scalar", "pointer", "grid", "workspace"]
+    kind: Literal["map", "scalar", "pointer", "grid", "computed", "workspace"]
     name: str
     element: str
     index: int
@@ -38,7 +40,8 @@ def parameters(program: WarpProgram) -> tuple[PrintedParameter, ...]:
     """The parameters of the kernel that is printed from `program`."""
     symbols, windows = set[int](), dict[str, str]()
     blocks = ((group.start, group.next, group.body, group.skip, group.finish) for group in program.groups)
-    for node in nodes((program.setup, program.once, program.walk, *blocks)):
+    setup = tuple(stmt for stmt in program.setup if not isinstance(stmt, Given))
+    for node in nodes((setup, program.once, program.walk, *blocks)):
         if isinstance(node, Symbol):
             symbols.add(node.value)
         elif isinstance(node, Window | Lookup | Atomic):
@@ -49,8 +52,31 @@ def parameters(program: WarpProgram) -> tuple[PrintedParameter, ...]:
         *(PrintedParameter("map", f"map{m.id}", m.element, m.id) for m in program.maps),
         *_arguments(program.program, symbols, windows),
         *(PrintedParameter("grid", f"grid{axis}", "u32", axis) for axis in range(3)),
+        *(PrintedParameter("computed", passed_as(g.name), passed(g.value), at) for at, g in enumerate(given(program))),
         *([PrintedParameter("workspace", "claims", "u32", 0)] if wants_workspace(program) else []),
     )
+
+
+def given(program: WarpProgram) -> tuple[Given, ...]:
+    """What the launch computes."""
+    return tuple(stmt for stmt in program.setup if isinstance(stmt, Given))
+
+
+def passed(value: Expr) -> str:
+    """The element type in which the launch passes a scalar: a truth value as a number."""
+    return "i32" if value.element == "i1" else value.element
+
+
+def passed_as(name: str) -> str:
+    """The name of the parameter for such a scalar."""
+    return f"launch_{name}"
+
+
+def is_of_launch(value: Expr) -> bool:
+    """Whether an expression is made of arguments and of sizes of the launch grid alone, by what a launch computes."""
+    if isinstance(value, Apply):
+        return evaluable(value.kind) and not value.unsigned and all(is_of_launch(part) for part in value.operands)
+    return isinstance(value, Number | Symbol | NumPrograms)
 
 
 def wants_workspace(program: WarpProgram) -> bool:

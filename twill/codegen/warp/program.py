@@ -3,8 +3,8 @@
 Grammar::
 
     WarpProgram ::= TensorMap* Buffer* Aref* NamedBarrier* Cluster? setup once walk WarpGroup*
-    setup       ::= Define* AwaitEarlierGrids? (SumOver | Define)*    (scalars of the whole CTA, known to all warp
-                                                  groups; a wait in front of those that are looked up)
+    setup       ::= Define* Given* AwaitEarlierGrids? (SumOver | Define)*    (scalars of the whole CTA, known to all
+                                                  warp groups; a wait in front of those that are looked up)
     once        ::= (Define | Evenly)* Keep?     (run by one thread of the CTA, before all warp groups)
     walk        ::= (Let | ScalarLoop | Visit)*    (run by every warp group for each instance; at a Visit its body)
     WarpGroup   ::= role threads registers Fragment* Cursor* start InstanceLoop? next body skip finish share
@@ -127,6 +127,7 @@ from twill.codegen.warp.scheduling import (
     Define,
     Evenly,
     FetchInstance,
+    Given,
     InstanceLoop,
     Keep,
     PublishInstance,
@@ -194,7 +195,7 @@ from twill.tile.program import TileProgram
 __all__ = [
     "ANSWER_BYTES", "Acquire", "Advance", "Aref", "Arrive", "Atomic", "Attributes", "AwaitEarlierGrids", "Buffer",
     "BulkCommit", "BulkWait", "Cluster", "Commit", "Compute", "Consumed", "Copy", "CopyScales", "CountReuse",
-    "Cursor", "DIGITS", "Define", "Elect", "Evenly", "Expect", "FACTOR", "Fence", "FetchInstance", "Fill",
+    "Cursor", "DIGITS", "Define", "Elect", "Evenly", "Expect", "FACTOR", "Fence", "FetchInstance", "Fill", "Given",
     "Fragment", "Get", "Histogram", "INSTANCE", "INSTANCES", "INSTANCE_RING", "If", "InstanceLoop", "Keep",
     "LAST_PART", "Let", "LoadAccumulator", "LoadGlobal", "LoadShared", "MakeMap", "Multiply", "NEIGHBOUR", "NEVER",
     "MARKS", "NORMAL", "NamedBarrier", "ORDER_BYTES", "Operand", "PAIRED", "PAIRS", "PLACE", "POLYNOMIAL", "PRESENT",

@@ -1,7 +1,7 @@
 """Statements of the tile scheduler: how a warp group comes by its next program instance.
 
-All but the last five do arithmetic with unsigned numbers (u32, modulo 2^32). What CTAs do in common is in the blocks
-`setup` and `once` of a program, what a warp group does in front of each instance in its block `next`
+All but `Given` and the last five do arithmetic with unsigned numbers (u32, modulo 2^32). What CTAs do in common is in
+the blocks `setup` and `once` of a program, what a warp group does in front of each instance in its block `next`
 (`twill.codegen.warp.program`).
 """
 
@@ -42,6 +42,15 @@ class Define(SchedulingStmt):
 
     names: tuple[str, ...]
     values: tuple[Expr, ...]
+
+
+@dataclass(frozen=True)
+class Given(SchedulingStmt):
+    """Define a scalar of the whole program that is made of arguments and of sizes of the launch grid alone (with signed
+    numbers, as `Let`): the launch computes it, once for all CTAs, and passes it."""
+
+    name: str
+    value: Expr
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from twill.codegen.warp.by_identity import by_identity
 from twill.codegen.warp.expression import Element, Local
 from twill.codegen.warp.forms import FORMS
 from twill.codegen.warp.layout import columns_of
-from twill.codegen.warp.parameters import looks_up, nodes
+from twill.codegen.warp.parameters import is_of_launch, looks_up, nodes
 from twill.codegen.warp.resources import Reg, SlotRef
 from twill.codegen.warp.text import BLOCKS, COMMON
 
@@ -41,6 +41,7 @@ PLACES: dict[type[aref.Stmt], tuple[str, ...]] = {
     aref.ReceiveInstance: ("next",),
     aref.FetchInstance: ("next", "body"),
     aref.Define: ("setup", "once", "next"),
+    aref.Given: ("setup",),
     aref.Evenly: ("once",),
     aref.Keep: ("once",),
     aref.SumOver: ("setup",),
@@ -164,7 +165,7 @@ def scalars(block: Iterable[aref.Stmt]) -> frozenset[str]:
 def defined_by(stmt: aref.Stmt) -> tuple[str, ...]:
     """The scalars that a statement defines for those behind it."""
     match stmt:
-        case aref.Let(name) | aref.CountReuse(name) | aref.Evenly(name) | aref.SumOver(name):
+        case aref.Let(name) | aref.Given(name) | aref.CountReuse(name) | aref.Evenly(name) | aref.SumOver(name):
             return (name,)
         case aref.SumParts():
             return (aref.LAST_PART,)
@@ -224,6 +225,8 @@ class _Block:
         if self.name not in PLACES.get(type(stmt), BLOCKS) and not (self.name == "walk" and isinstance(stmt, WALKING)):
             yield f"stands in `{self.name}`"
         inside = defined | {stmt.step} if isinstance(stmt, aref.Pipeline) else defined
+        if isinstance(stmt, aref.Given) and not is_of_launch(stmt.value):
+            yield f"computes `{stmt.name}` before the launch, of what is not known there"
         if isinstance(stmt, aref.Define):
             inside |= {*stmt.names}
             if len(stmt.names) != len(stmt.values):

@@ -11,7 +11,7 @@ from twill.codegen.print.cuda.names import RESERVED
 from twill.codegen.print.cuda.print_unsigned import print_unsigned
 from twill.codegen.print.cuda.shared import answer_at, marks_at
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, is_unsigned
-from twill.codegen.warp.parameters import nodes
+from twill.codegen.warp.parameters import nodes, passed_as
 from twill.codegen.warp.program import (
     INSTANCE,
     INSTANCES,
@@ -22,6 +22,7 @@ from twill.codegen.warp.program import (
     Define,
     Evenly,
     FetchInstance,
+    Given,
     InstanceLoop,
     Keep,
     PublishInstance,
@@ -85,6 +86,12 @@ def print_define(stmt: Define, ctx: PrintContext) -> None:
         text = count(value, ctx)
         made.append(f"{_name(name, ctx)} = {text}")
     _line(stmt, f"const {value_type(stmt.values[0].element)} {', '.join(made)};", ctx)
+
+
+def print_given(stmt: Given, ctx: PrintContext) -> None:
+    """A scalar that the launch passes."""
+    kind = value_type(stmt.value.element)
+    ctx.out.line(f"const {kind} {ctx.define(stmt.name)} = ({kind}){passed_as(stmt.name)};")
 
 
 def print_evenly(stmt: Evenly, ctx: PrintContext) -> None:

@@ -104,9 +104,10 @@ class _Kernel:
 
     def _bounds(self) -> str:
         """What the compiler is told of the launch. Of a kernel with MMAs it counts the threads of a CTA in whole warp
-        groups where it derives their registers from launch bounds, so those of CTAs that share an SM are said."""
-        threads, ctas = self.threads, self.program.ctas
-        if ctas > 1 and any(isinstance(node, Multiply) for node in nodes(self.program.groups)):
+        groups where it derives their registers from launch bounds, so they are said where load groups are one warp."""
+        threads, ctas, groups = self.threads, self.program.ctas, self.program.groups
+        moved = any(group.registers for group in groups) or (ctas == 1 and len(groups) == 1)
+        if not moved and any(isinstance(node, Multiply) for node in nodes(groups)):
             return f"__maxnreg__({register_pool(threads * ctas, self.machine) // (threads * ctas)})"
         return f"__launch_bounds__({threads}, {ctas})"
 
@@ -160,8 +161,8 @@ class _Kernel:
                 return f"{scalar_type(parameter.element)} {self.arguments[parameter.name]}"
             case "pointer":
                 return f"{memory_type(parameter.element)}* {self.arguments[parameter.name]}"
-            case "grid":
-                return f"u32 {parameter.name}"
+            case "grid" | "computed":
+                return f"{scalar_type(parameter.element)} {parameter.name}"
             case "workspace":
                 return f"u32* {parameter.name}"
 

@@ -48,6 +48,7 @@ PRINTERS: Mapping[type[aref.Stmt], Callable[[Any, PrintContext], None]] = {
     aref.Elect: print_elected.print_elect,
     aref.Atomic: print_elected.print_atomic,
     aref.ReceiveElected: print_elected.print_receive,
+    aref.Given: print_tile_scheduler.print_given,
     aref.Evenly: print_tile_scheduler.print_evenly,
     aref.Keep: print_tile_scheduler.print_keep,
     aref.Recall: print_tile_scheduler.print_recall,

@@ -61,6 +61,7 @@ UNSAID = (
     "packed-floats",
     "unused-indices",
     "frequent-divisors",
+    "launch-divisions",
     "read-once",
     "early-launch",
     "tensor-overlay",

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar, evaluate, no_element
 from twill.codegen.warp.expression import Local
-from twill.codegen.warp.parameters import nodes
-from twill.codegen.warp.program import CountReuse, Let, Stmt, WarpGroup
+from twill.codegen.warp.parameters import given, nodes
+from twill.codegen.warp.program import CountReuse, Let, Stmt, WarpProgram
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,12 @@ class ReuseCounter:
     asked: tuple[str, ...]
 
     @classmethod
-    def of(cls, groups: Iterable[WarpGroup]) -> tuple[ReuseCounter, ...]:
+    def of(cls, program: WarpProgram) -> tuple[ReuseCounter, ...]:
         """Those among the warp groups of a program."""
         made = []
-        for group in groups:
-            lets = tuple(stmt for stmt in group.body if isinstance(stmt, Let | CountReuse))
+        common = tuple(Let(one.name, one.value) for one in given(program))
+        for group in program.groups:
+            lets = (*common, *(stmt for stmt in group.body if isinstance(stmt, Let | CountReuse)))
             counts = {stmt.name for stmt in lets if isinstance(stmt, CountReuse)}
             asked = tuple(stmt.name for stmt in lets if isinstance(stmt, Let) and mentions(stmt, counts))
             made += [cls(group.id, needed(lets, asked), asked)] if asked else []

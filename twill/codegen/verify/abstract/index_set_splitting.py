@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from twill.codegen.verify.abstract.scalars import EvaluationScope, evaluate, integer, no_element
 from twill.codegen.warp.expression import Expr
+from twill.codegen.warp.parameters import given
 from twill.codegen.warp.program import Let, Pipeline, WarpProgram
 from twill.tile.interpret.sequential import instances
 
@@ -46,8 +47,9 @@ class SplitPipeline:
 def split_pipelines(program: WarpProgram) -> list[SplitPipeline]:
     """Those of a program, each once."""
     found: dict[SplitPipeline, None] = {}
+    common = tuple((one.name, one.value) for one in given(program))
     for group in program.groups:
-        lets = tuple((stmt.name, stmt.value) for stmt in group.body if isinstance(stmt, Let))
+        lets = (*common, *((stmt.name, stmt.value) for stmt in group.body if isinstance(stmt, Let)))
         for stmt in group.body:
             if isinstance(stmt, Pipeline) and stmt.until is not None:
                 found[SplitPipeline(lets, stmt.step, stmt.stages, stmt.trip, stmt.until)] = None

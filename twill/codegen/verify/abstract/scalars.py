@@ -19,6 +19,7 @@ from twill.codegen.warp.expression import (
     ProgramId,
     Symbol,
 )
+from twill.manifest.evaluate import RECIPROCAL, RECIPROCAL_SHIFT, reciprocal
 from twill.tile.interpret.arithmetic import Array, apply, rounded
 
 Scalar = Any  # a Python int, or a NumPy scalar
@@ -116,6 +117,8 @@ def _applied(expr: Apply) -> Code:
     kind, element, named = expr.kind, expr.element, expr.named
     operands = [_code(operand) for operand in expr.operands]
     sources = [operand.element for operand in expr.operands]
+    if kind in (RECIPROCAL, RECIPROCAL_SHIFT):
+        return lambda scope: reciprocal(int(operands[0](scope)))[kind == RECIPROCAL_SHIFT]
     if expr.unsigned:
         return lambda scope: _unsigned(kind, [operand(scope) for operand in operands], named)
 

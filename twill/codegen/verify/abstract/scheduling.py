@@ -13,6 +13,7 @@ from twill.codegen.warp.program import (
     RECALLED,
     Define,
     Evenly,
+    Given,
     InstanceLoop,
     Keep,
     Let,
@@ -52,6 +53,8 @@ def execute(stmt: SchedulingStmt, scope: EvaluationScope, recalled: list[int]) -
         case Define(names, values):
             for name, value in zip(names, values, strict=True):
                 scope.names[name] = evaluate(value, scope)
+        case Given(name, value):
+            scope.names[name] = evaluate(value, scope)
         case Evenly(name, count, most):
             scope.names[name] = evenly(integer(count, scope), integer(most, scope))
         case SumOver():

@@ -91,7 +91,7 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
     same = frozenset(let.value for let in lets if Local(NEIGHBOUR) in nodes(let.value))
     return Wanted(
         program.cluster, InstanceOrder.of(program), least, depths - {1}, deepest + 2, thorough, takers, refilled, same,
-        tuple(split_pipelines(program)), ReuseCounter.of(program.groups), outlines(program),
+        tuple(split_pipelines(program)), ReuseCounter.of(program), outlines(program),
     )  # fmt: skip
 
 
