@@ -22,8 +22,8 @@ def register_pool(threads: int, machine: Machine) -> int:
 
 
 def ctas_with(threads: int, registers: int, machine: Machine) -> int:
-    """CTAs of so many threads that the register file holds, if each thread has so many registers, or less than a granule
-    fewer (which are the compiler's to save)."""
+    """CTAs of so many threads that the register file holds, if each thread has so many registers, or less than a
+    granule fewer (which are the compiler's to save)."""
     granule, together = machine.register_file.granule, machine.emitting.register_threads.whole
     each = registers // granule * granule * together
     return machine.register_file.registers.whole // each * together // threads

@@ -95,9 +95,10 @@ def working_groups(schedule: Schedule, machine: Machine) -> tuple[Group, ...]:
 
 
 def needs_no_budgets(groups: Sequence[Group], machine: Machine) -> bool:
-    """Whether a launch gives each thread of a CTA what the hungriest warp group needs, and twice what the compiler wants
-    besides (there is no other CTA to gain), if load groups are one warp each. Such a CTA begins sooner: it has fewer threads, and none waits for
-    registers of another one. Never where load groups come before groups that multiply (`is_latency_bound`)."""
+    """Whether a launch gives each thread of a CTA what the hungriest warp group needs, and twice what the compiler
+    wants besides (there is no other CTA to gain), if load groups are one warp each. Such a CTA begins sooner: it has
+    fewer threads, and none waits for registers of another one. Never where load groups come before groups that multiply
+    (`is_latency_bound`)."""
     issuers = [group.issuer for group in groups]
     compiled = as_compiled(groups)
     threads = sum(group.threads for group in compiled)
