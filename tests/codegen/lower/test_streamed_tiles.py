@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from functools import cache
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,3 +127,34 @@ def test_mmas_that_the_compiler_would_serialize_beside_other_work_are_scheduled_
     monkeypatch.setattr("twill.codegen.emission.emit", refused)
     emit_solved(decode(), H100, first_only)
     assert [one is not None and one.schedule.strategy for one in answers] == ["none", "none", "none", False]
+
+
+PARTS = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def parts(q, k, out, KEYS, CHUNK, B: tl.constexpr, D: tl.constexpr):
+    n, d, r = tl.arange(0, B), tl.arange(0, D), tl.arange(0, 16)
+    part, head = tl.program_id(0), tl.program_id(1)
+    x = tl.load(q + head * 16 * D + r[:, None] * D + d[None, :])
+    best = tl.full((16,), float("-inf"), tl.float32)
+    for at in range(part * CHUNK, END, B):
+        y = tl.load(k + (head * KEYS + at + n)[:, None] * D + d[None, :])
+        best = tl.maximum(best, tl.max(tl.dot(x, tl.trans(y)), 1))
+    tl.store(out + (head * tl.num_programs(0) + part) * 16 + r, best)
+"""
+
+
+@pytest.mark.parametrize(
+    "end, own", [("part * CHUNK + CHUNK", True), ("tl.minimum(part * CHUNK + CHUNK, KEYS)", True), ("KEYS", False)]
+)
+def test_instances_that_read_parts_of_a_sequence_read_none_of_each_others(tmp_path: Path, end: str, own: bool) -> None:
+    """They begin and end elsewhere. Those that only begin elsewhere read what others do."""
+    file = tmp_path / "parts.py"
+    file.write_text(PARTS.replace("END", end))
+    sig = ["q=*bf16:16", "k=*bf16:16", "out=*fp32:16", "KEYS=i32:16", "CHUNK=i32:16"]
+    found = extract(f"{file}::parts", sig=sig, const=["B=64", "D=64"])
+    plan = plan_of(found.wired, solve(found.graph, H100, SolveOptions(strategy="none")))
+    assert bool(streamed(plan)) == own

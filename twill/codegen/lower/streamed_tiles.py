@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from twill.codegen.lower.grouped_rasterization import axes
 from twill.codegen.lower.occupancy import time_of_iteration
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Task
 from twill.tile.affine import Polynomial
+from twill.tile.program import Loop
 
 INJECTIVE = ("program_id", "num_programs", "constant", "add", "sub", "mul", "cast", "tile_load")  # of other indices
 
@@ -27,16 +27,35 @@ def streamed(plan: LoweringPlan) -> list[Task]:
     multiplied = any(reader.node.kind == "mma" for task in loads for reader in plan.readers(task.place))
     makers = plan.wired.uniformity.makers.values()
     grid = {int(str(dict(op.attributes).get("axis", 0))) for op in makers if op.kind == "program_id"}
-    return loads if multiplied and all(axes(plan, task) == grid and _is_own(plan, task) for task in loads) else []
+    own = (_is_own(plan, reached(plan, task)) and _axes(plan, reached(plan, task)) == grid for task in loads)
+    return loads if multiplied and all(own) else []
 
 
-def _is_own(plan: LoweringPlan, task: Task) -> bool:
-    """Whether instances with other indices read other tiles: what is divided, or bounded, may be the same for many."""
+def reached(plan: LoweringPlan, task: Task) -> frozenset[int]:
+    """Every scalar that the place of a load is made of. To the index of a loop that is what the loop begins with, if
+    other instances do not only begin elsewhere, but end elsewhere, too: parts of one sequence."""
     access = plan.flat.steps[task.steps[-1]].op.access
     assert access is not None
-    scalars, makers = plan.wired.scalars, plan.wired.uniformity.makers
-    reached = scalars.reach_of(access.constant).union(*(scalars.reach_of(axis.offset) for axis in access.axes))
-    return all(makers[value].kind in INJECTIVE for value in reached if value in makers)
+    scalars = plan.wired.scalars
+    found = scalars.reach_of(access.constant).union(*(scalars.reach_of(axis.offset) for axis in access.axes))
+    for loop in (item for item in plan.wired.program.body if isinstance(item, Loop)):
+        begins = scalars.reach(loop.lower)
+        if loop.induction in found and _axes(plan, begins) <= _axes(plan, scalars.reach(loop.upper)):
+            found |= begins
+    return found
+
+
+def _axes(plan: LoweringPlan, values: frozenset[int]) -> set[int]:
+    """Axes of the launch grid among scalars."""
+    made = (plan.wired.uniformity.makers.get(value) for value in values)
+    found = (op for op in made if op is not None and op.kind == "program_id")
+    return {int(str(dict(op.attributes).get("axis", 0))) for op in found}
+
+
+def _is_own(plan: LoweringPlan, values: frozenset[int]) -> bool:
+    """Whether instances with other indices read other tiles: what is divided, or bounded, may be the same for many."""
+    makers = plan.wired.uniformity.makers
+    return all(makers[value].kind in INJECTIVE for value in values if value in makers)
 
 
 def keep_up(plan: LoweringPlan, ctas: int) -> bool:
