@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from twill.manifest.evaluate import Scalar, ScalarOperation, evaluate, names
+from twill.manifest.evaluate import (
+    RECIPROCAL,
+    RECIPROCAL_SHIFT,
+    Scalar,
+    ScalarOperation,
+    evaluate,
+    names,
+    reciprocal,
+)
 
+KINDS = (RECIPROCAL, RECIPROCAL_SHIFT)
 VALUES = {"M": 7, "N": -7, "s": 0.5}
 
 
@@ -49,6 +58,27 @@ def test_what_leaves_its_type_is_an_error_not_another_number() -> None:
         evaluate(op("mul", 1 << 20, 1 << 20), {})
     with pytest.raises(ZeroDivisionError):
         evaluate(op("div", 1, 0), {})
+
+
+EDGES = (1, 2, 3, 5, 7, 24, 63, 64, 65, 641, 1000, 65535, 65536, 65537, (1 << 30) + 1, (1 << 31) - 1)
+
+
+@pytest.mark.parametrize("divisor", EDGES)
+def test_a_reciprocal_divides_every_grid_index_exactly_and_stays_in_64_bits(divisor: int) -> None:
+    """At multiples of the divisor, beside them, and at the largest index."""
+    most = (1 << 31) - 1
+    for sign in (1, -1):
+        factor, shift = (evaluate(op(kind, "d", element="i64"), {"d": sign * divisor}) for kind in KINDS)
+        assert (factor, shift) == reciprocal(sign * divisor)
+        near = {n + by for n in (0, divisor, 1000 * divisor, most // divisor * divisor, most) for by in (-1, 0, 1)}
+        for number in (n for n in near if 0 <= n <= most):
+            assert number * int(factor) < 1 << 63
+            assert number * int(factor) >> int(shift) == number // divisor
+
+
+def test_a_reciprocal_of_nothing_is_no_error() -> None:
+    """A launch of no tiles has no instance that would divide by them."""
+    assert reciprocal(0) == reciprocal(1)
 
 
 def test_the_names_that_are_needed() -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from tests.printed_attention import attention
 from tests.printed_programs import arguments, gemm, simple, symbol, tile_program
-from twill.codegen.warp.expression import Number
+from twill.codegen.warp.expression import Apply, Local, Number
 from twill.codegen.warp.parameters import PrintedParameter, parameters
-from twill.codegen.warp.program import Let, StoreGlobal, Window
+from twill.codegen.warp.program import Given, Let, StoreGlobal, Window
 
 
 def test_maps_come_first_then_used_arguments_then_the_grid() -> None:
@@ -35,3 +35,15 @@ def test_a_window_passes_the_address_even_of_a_descriptor_argument() -> None:
     args = arguments(q_desc="desc:bf16")
     stored = StoreGlobal(Window("q_desc", "bf16", (), Number(0), 0.0), Number(1.0, "bf16"))
     assert parameters(simple("k", args, [], [stored]))[0] == PrintedParameter("pointer", "q_desc", "bf16", 0)
+
+
+def test_what_the_launch_computes_comes_behind_the_grid_and_what_it_is_made_of_is_not_passed() -> None:
+    program = tile_program("k", arguments(a="i32", b="i64"))
+    made = simple(
+        "k", program.arguments, [], [Let("twice", Apply("add", (Local("half"), symbol(program, "b")), "i64"))]
+    )
+    less = Apply("compare", (symbol(program, "a"), Number(4)), "i1", (("predicate", "lt"), ("signed", 1)))
+    made = replace(made, setup=(*made.setup, Given("few", less), Given("half", symbol(program, "b"))))
+    passed = [(p.kind, p.name, p.element, p.index) for p in parameters(made)]
+    assert passed[0] == ("scalar", "b", "i64", 1) and "a" not in [name for _, name, *_ in passed]
+    assert passed[-2:] == [("computed", "launch_few", "i32", 0), ("computed", "launch_half", "i64", 1)]

@@ -107,6 +107,12 @@ FAULTS = [
         "setup: something stands behind the wait for earlier grids",
     ),
     (
+        "  define instances = num_programs(0)",
+        "  define instances = num_programs(0)\n  given row = (program_id(0) / $N)",
+        "setup: Given: computes `row` before the launch, of what is not known there",
+    ),
+    ("    let n =", "    given m = ($N / 64)\n    let n =", "Given: stands in `body`"),
+    (
         "once\n  define size = instances",
         "  await earlier grids\nonce\n  define size = lookup(N, 0:i64, pad=0)",
         "setup, once: something is looked up in memory before earlier grids have ended",

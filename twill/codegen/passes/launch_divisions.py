@@ -18,10 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from twill.codegen.passes.given import inlined, with_given
+from twill.codegen.passes.given import inlined, may_be_given, with_given
 from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId
-from twill.codegen.warp.parameters import is_of_launch
 from twill.codegen.warp.program import Let, Stmt, WarpGroup, WarpProgram
 from twill.manifest.evaluate import RECIPROCAL, RECIPROCAL_SHIFT
 
@@ -32,7 +31,7 @@ DIVISIONS = ("div", "rem")
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     """The pass."""
     reciprocals = _Reciprocals()
-    made = each_body(program, lambda group: tuple(_divided(group, reciprocals)))
+    made = each_body(program, lambda group: tuple(_divided(group, program, reciprocals)))
     found = {}
     for divisor, (factor, shift) in reciprocals.names.items():
         found[factor] = Apply(RECIPROCAL, (divisor,), WIDE)
@@ -52,7 +51,7 @@ class _Reciprocals:
         return self.names.setdefault(divisor, (f"factor{number}", f"shift{number}"))
 
 
-def _divided(group: WarpGroup, reciprocals: _Reciprocals) -> Iterator[Stmt]:
+def _divided(group: WarpGroup, program: WarpProgram, reciprocals: _Reciprocals) -> Iterator[Stmt]:
     """The body of a warp group, whose grid indices are divided so."""
     known: dict[str, Expr] = {}
     quotients: dict[tuple[Expr, Expr], str] = {}
@@ -67,7 +66,7 @@ def _divided(group: WarpGroup, reciprocals: _Reciprocals) -> Iterator[Stmt]:
             continue
         dividend, divisor = value.operands
         common = inlined(divisor, known)
-        if not isinstance(dividend, ProgramId) or isinstance(common, Number) or not is_of_launch(common):
+        if not isinstance(dividend, ProgramId) or isinstance(common, Number) or not may_be_given(program, common):
             yield stmt
             continue
         name = quotients.setdefault((dividend, common), f"quotient{len(quotients) or ''}")

@@ -24,10 +24,10 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from twill.codegen.passes.given import inlined, with_given
+from twill.codegen.passes.given import inlined, may_be_given, with_given
 from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, NumPrograms
-from twill.codegen.warp.parameters import is_of_launch, nodes
+from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (
     Let,
     Pipeline,
@@ -67,7 +67,7 @@ def computed_at_launch(program: WarpProgram) -> WarpProgram:
                 body.append(stmt)
                 continue
             value = known[stmt.name] = inlined(stmt.value, known)
-            asked = stmt.name.endswith(PASSES) and is_of_launch(value)
+            asked = stmt.name.endswith(PASSES) and may_be_given(program, value)
             if not asked or found.setdefault(stmt.name, value) != value:
                 body.append(stmt)
         return tuple(body)
