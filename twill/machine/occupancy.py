@@ -22,8 +22,7 @@ def register_pool(threads: int, machine: Machine) -> int:
 
 
 def ctas_with(threads: int, registers: int, machine: Machine) -> int:
-    """CTAs of so many threads that the register file holds, if each thread has so many registers, or less than a
-    granule fewer (which are the compiler's to save)."""
-    granule, together = machine.register_file.granule, machine.emitting.register_threads.whole
-    each = registers // granule * granule * together
-    return machine.register_file.registers.whole // each * together // threads
+    """CTAs of so many threads that the register file holds, if each thread has so many registers (an estimate, so not
+    rounded to the granule)."""
+    together = machine.emitting.register_threads.whole
+    return machine.register_file.registers.whole // registers // together * together // threads
