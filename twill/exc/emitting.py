@@ -77,7 +77,7 @@ class MoreCtasThanMemoryFeeds(CandidateRefused):
     """Fewer than `ctas` CTAs on an SM compute as fast as memory brings their tiles."""
 
     def __init__(self, ctas: int, *, file: str = "") -> None:
-        super().__init__(f"{ctas - 1} on an SM compute as fast as memory brings their tiles", file=file)
+        super().__init__(f"{ctas - 1} on an SM already compute as fast as memory brings tiles", file=file)
 
 
 # Running emitted kernels (twill.runtime).

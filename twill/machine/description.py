@@ -208,7 +208,7 @@ class EmissionFigures(Document):
     memory_rate: Figure | None = None
 
 
-NUMBERS = {"under_load", "multiplying", "ordered", "cached", "rereads", "passing", "memory_rate"}  # not whole ones
+NUMBERS = {"under_load", "multiplying", "ordered", "cached", "rereads", "passing", "memory_rate"}  # need not be whole
 
 
 class LaunchFigures(Document):

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from tests.printed_attention import attention
 from tests.printed_programs import arguments, gemm, simple, symbol, tile_program
+from twill.codegen.print.cuda.names import identifier
 from twill.codegen.warp.expression import Apply, Local, Number
-from twill.codegen.warp.parameters import PrintedParameter, parameters
+from twill.codegen.warp.parameters import LAUNCH, PrintedParameter, parameters, passed_as
 from twill.codegen.warp.program import Given, Let, StoreGlobal, Window
 
 
@@ -47,3 +48,9 @@ def test_what_the_launch_computes_comes_behind_the_grid_and_what_it_is_made_of_i
     passed = [(p.kind, p.name, p.element, p.index) for p in parameters(made)]
     assert passed[0] == ("scalar", "b", "i64", 1) and "a" not in [name for _, name, *_ in passed]
     assert passed[-2:] == [("computed", "launch_few", "i32", 0), ("computed", "launch_half", "i64", 1)]
+
+
+def test_no_scalar_of_a_kernel_is_printed_as_a_parameter_of_the_launch() -> None:
+    assert passed_as("divide.factor") == "launch_divide_factor" == f"{LAUNCH}divide_factor"
+    assert not identifier("launch_divide_factor").startswith(LAUNCH)
+    assert identifier("prelaunch_factor") == "prelaunch_factor"

@@ -35,11 +35,21 @@ def moved(plan: LoweringPlan, axis: int) -> int:
 
 def axes(plan: LoweringPlan, task: Task) -> set[int]:
     """The axes of the launch grid that the place of a load depends on."""
+    return grid_axes(plan, address_scalars(plan, task))
+
+
+def address_scalars(plan: LoweringPlan, task: Task) -> frozenset[int]:
+    """Every scalar that the place of a load is made of."""
     access = plan.flat.steps[task.steps[-1]].op.access
     assert access is not None
-    scalars, makers = plan.wired.scalars, plan.wired.uniformity.makers
-    reached = scalars.reach_of(access.constant).union(*(scalars.reach_of(axis.offset) for axis in access.axes))
-    made = [makers[value] for value in reached if value in makers]
+    scalars = plan.wired.scalars
+    return scalars.reach_of(access.constant).union(*(scalars.reach_of(axis.offset) for axis in access.axes))
+
+
+def grid_axes(plan: LoweringPlan, values: frozenset[int]) -> set[int]:
+    """The axes of the launch grid whose indices are among scalars."""
+    makers = plan.wired.uniformity.makers
+    made = [makers[value] for value in values if value in makers]
     return {int(str(dict(op.attributes).get("axis", 0))) for op in made if op.kind == "program_id"}
 
 

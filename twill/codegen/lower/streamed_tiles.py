@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from twill.codegen.lower.grouped_rasterization import address_scalars, grid_axes
 from twill.codegen.lower.occupancy import time_of_iteration
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Task
@@ -27,29 +28,19 @@ def streamed(plan: LoweringPlan) -> list[Task]:
     multiplied = any(reader.node.kind == "mma" for task in loads for reader in plan.readers(task.place))
     makers = plan.wired.uniformity.makers.values()
     grid = {int(str(dict(op.attributes).get("axis", 0))) for op in makers if op.kind == "program_id"}
-    own = (_is_own(plan, reached(plan, task)) and _axes(plan, reached(plan, task)) == grid for task in loads)
-    return loads if multiplied and all(own) else []
+    reached = [with_beginnings(plan, address_scalars(plan, task)) for task in loads] if multiplied else []
+    return loads if multiplied and all(_is_own(plan, one) and grid_axes(plan, one) == grid for one in reached) else []
 
 
-def reached(plan: LoweringPlan, task: Task) -> frozenset[int]:
-    """Every scalar that the place of a load is made of. To the index of a loop that is what the loop begins with, if
-    other instances do not only begin elsewhere, but end elsewhere, too: parts of one sequence."""
-    access = plan.flat.steps[task.steps[-1]].op.access
-    assert access is not None
+def with_beginnings(plan: LoweringPlan, found: frozenset[int]) -> frozenset[int]:
+    """Scalars that an address is made of, and those that its loops' first indices are made of, where a loop ends
+    elsewhere in other instances, too: each of them reads a part of one sequence."""
     scalars = plan.wired.scalars
-    found = scalars.reach_of(access.constant).union(*(scalars.reach_of(axis.offset) for axis in access.axes))
     for loop in (item for item in plan.wired.program.body if isinstance(item, Loop)):
         begins = scalars.reach(loop.lower)
-        if loop.induction in found and _axes(plan, begins) <= _axes(plan, scalars.reach(loop.upper)):
+        if loop.induction in found and grid_axes(plan, begins) <= grid_axes(plan, scalars.reach(loop.upper)):
             found |= begins
     return found
-
-
-def _axes(plan: LoweringPlan, values: frozenset[int]) -> set[int]:
-    """Axes of the launch grid among scalars."""
-    made = (plan.wired.uniformity.makers.get(value) for value in values)
-    found = (op for op in made if op is not None and op.kind == "program_id")
-    return {int(str(dict(op.attributes).get("axis", 0))) for op in found}
 
 
 def _is_own(plan: LoweringPlan, values: frozenset[int]) -> bool:
@@ -60,7 +51,7 @@ def _is_own(plan: LoweringPlan, values: frozenset[int]) -> bool:
 
 def keep_up(plan: LoweringPlan, ctas: int) -> bool:
     """Whether so many CTAs of an SM compute as fast as memory brings such tiles when all SMs ask for some. Never where
-    the machine file does not say how fast that is."""
+    the machine file does not say how fast that is (`memory_rate`, bytes a cycle)."""
     rate, arriving = plan.machine.emitting.memory_rate, Counter[int]()
     for task in streamed(plan):
         arriving[task.region] += task.node.bytes

@@ -4,11 +4,11 @@ A CTA begins with one of them in front of its first load: some 45 instructions, 
 an integer that is not in the code. The launch can look for a factor and a shift once for all of them
 (`twill.manifest.evaluate.reciprocal`)::
 
-    given factor = reciprocal(tiles)
-    given shift = reciprocal_shift(tiles)
-    let quotient = ((program_id(0) * factor) >> shift) * sign of tiles
-    let first = quotient
-    let rest = program_id(0) - quotient * tiles
+    given divide.factor = reciprocal(tiles)
+    given divide.shift = reciprocal_shift(tiles)
+    let divide.quotient = ((program_id(0) * divide.factor) >> divide.shift) * sign of tiles
+    let first = divide.quotient
+    let rest = program_id(0) - divide.quotient * tiles
 
 Nobody promises that a divisor is positive; of a division by zero Triton says nothing, and neither does this.
 """
@@ -25,6 +25,7 @@ from twill.codegen.warp.program import Let, Stmt, WarpGroup, WarpProgram
 from twill.manifest.evaluate import RECIPROCAL, RECIPROCAL_SHIFT
 
 NARROW, WIDE = "i32", "i64"
+OWN = "divide."  # in front of names, so that no scalar of a kernel has them
 DIVISIONS = ("div", "rem")
 
 
@@ -48,7 +49,7 @@ class _Reciprocals:
     def of(self, divisor: Expr) -> tuple[str, str]:
         """The names of factor and shift."""
         number = len(self.names) or ""
-        return self.names.setdefault(divisor, (f"factor{number}", f"shift{number}"))
+        return self.names.setdefault(divisor, (f"{OWN}factor{number}", f"{OWN}shift{number}"))
 
 
 def _divided(group: WarpGroup, program: WarpProgram, reciprocals: _Reciprocals) -> Iterator[Stmt]:
@@ -69,7 +70,7 @@ def _divided(group: WarpGroup, program: WarpProgram, reciprocals: _Reciprocals) 
         if not isinstance(dividend, ProgramId) or isinstance(common, Number) or not may_be_given(program, common):
             yield stmt
             continue
-        name = quotients.setdefault((dividend, common), f"quotient{len(quotients) or ''}")
+        name = quotients.setdefault((dividend, common), f"{OWN}quotient{len(quotients) or ''}")
         if name not in known:
             known[name] = Local(name)
             yield Let(name, quotient(dividend, divisor, *reciprocals.of(common)), line=stmt.line)

@@ -57,6 +57,9 @@ def parameters(program: WarpProgram) -> tuple[PrintedParameter, ...]:
     )
 
 
+LAUNCH = "launch_"
+
+
 def given(program: WarpProgram) -> tuple[Given, ...]:
     """What the launch computes."""
     return tuple(stmt for stmt in program.setup if isinstance(stmt, Given))
@@ -68,8 +71,8 @@ def passed(value: Expr) -> str:
 
 
 def passed_as(name: str) -> str:
-    """The name of the parameter for such a scalar."""
-    return f"launch_{name}"
+    """The name of the parameter for such a scalar; no other one begins so (`twill.codegen.print.cuda.names`)."""
+    return LAUNCH + name.replace(".", "_")
 
 
 def is_of_launch(value: Expr) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from twill.codegen.warp.parameters import LAUNCH
+
 # C++, then what the printed text itself and the headers use.
 _TAKEN = """
 alignas alignof and asm auto bool break case catch char class compl const constexpr continue decltype default delete
@@ -46,4 +48,4 @@ class Names:
 def identifier(text: str) -> str:
     """`text` with everything that C does not allow in a name replaced by "_"."""
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "value"
-    return f"v{name}" if name[0].isdigit() else name
+    return f"v{name}" if name[0].isdigit() or name.startswith(LAUNCH) else name
