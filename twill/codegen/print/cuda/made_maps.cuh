@@ -1,10 +1,11 @@
 // Tensor maps that a kernel makes in global memory. A kernel's text has this file if it calls something in it.
 #pragma once
 
-// "ld": 16 bytes of any state space, here and now.
-DEV Vec4 load_generic4(const void* from) {
+// "cvta", "ld": 16 bytes of a kernel parameter, of which this is a generic pointer.
+DEV Vec4 load_param4(const void* from) {
   Vec4 v;
-  asm volatile("ld.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from) : "memory");
+  asm volatile("{\n.reg .u64 at;\ncvta.to.param.u64 at, %4;\nld.param.v4.u32 {%0, %1, %2, %3}, [at];\n}"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "l"(from));
   return v;
 }
 // "tensormap.replace": the tensor map at `smem`, in shared memory: where the tensor begins, elements along an axis
@@ -25,13 +26,13 @@ DEV void map_release() { asm volatile("fence.proxy.tensormap::generic.release.gp
 DEV void map_acquire(const TensorMap* map) {
   asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" :: "l"(map) : "memory");
 }
-// A tensor map into shared memory, once, and from there into global memory, seldom: few registers are kept for that.
-DEV void map_from_template(u32 smem, const TensorMap* map) {
-#pragma unroll
-  for (u32 i = 0; i < sizeof(TensorMap) / sizeof(Vec4); ++i) store_shared4(smem + i * sizeof(Vec4), load_generic4((const Vec4*)map + i));
+// A tensor map into shared memory, once, 16 bytes by each of 8 threads; and from there into global memory,
+// seldom, by one thread, AT_ONCE pieces of 16 bytes in its registers.
+DEV void map_from_template(u32 smem, const TensorMap* map, u32 piece) {
+  store_shared4(smem + piece * sizeof(Vec4), load_param4((const Vec4*)map + piece));
 }
-DEV void map_to_memory(TensorMap* map, u32 smem) {
-#pragma unroll 2
+template <int AT_ONCE> DEV void map_to_memory(TensorMap* map, u32 smem) {
+#pragma unroll AT_ONCE
   for (u32 i = 0; i < sizeof(TensorMap) / sizeof(Vec4); ++i) ((Vec4*)map)[i] = load_shared4(smem + i * sizeof(Vec4));
 }
 // Of two maps side by side, the one that this one is not.

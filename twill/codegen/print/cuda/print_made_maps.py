@@ -1,22 +1,24 @@
 """Tensor maps that a warp group makes, in memory of its CTA behind the zeros of the workspace.
 
-The launcher's template has the element type, the boxes and the swizzle. One thread copies it to shared memory before
-the first instance; for each tensor it replaces where that begins, its sizes and strides there, copies the map to the
-CTA's place, and makes the copies that follow see it (PTX ISA, "fence", .proxy.tensormap).
+The launcher's template has the element type, the boxes and the swizzle. The CTA's setup copies it to shared memory, 8
+threads each template. For each tensor one thread replaces where that begins, its sizes and strides there, copies the
+map to the CTA's place, and makes the copies that follow see it (PTX ISA, "fence", .proxy.tensormap); what the TMA keeps
+of a map is fetched at once for all of them, not by the first copy through each.
 """
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import BYTES
-from twill.codegen.print.cuda.shared import BARRIER_BYTES
+from twill.codegen.print.cuda.shared import BARRIER_BYTES, SharedAddresses
+from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.warp.expression import PerGroup
 from twill.codegen.warp.program import MakeMap, Settle, ShowMaps, TmaStore, WarpProgram
 from twill.codegen.warp.resources import MAP_BYTES
 from twill.manifest.document import MAPS_AT, NOTHING_AT, PLACES
 
+_PIECES = MAP_BYTES // 16  # of a map; all are in registers at once of a thread that does nothing else
+_FEW_PIECES = 2  # and so many of one that computes
 _LONGEST = 40  # bits: a stride is below 2^40 bytes (CUDA driver API, cuTensorMapEncodeTiled)
 _ENDLESS = "0x7fffffff"  # elements along an axis that the kernel does not bound: coordinates have 31 bits
 
@@ -37,10 +39,16 @@ def declare_made_maps(groups: tuple[int, ...], ctx: PrintContext) -> None:
     for stmt in ctx.group.stmts:
         if isinstance(stmt, Settle):
             ctx.out.line(f"u32 {_settled(stmt, ctx)} = 0;")
-    made = [stmt for stmt in ctx.group.stmts if isinstance(stmt, MakeMap)]
-    with ctx.out.block("" if ctx.group.issuer else "if (leader)") if made else nullcontext():
-        for stmt in made:
-            ctx.out.line(f"map_from_template(smem + {ctx.shared.buffers[stmt.scratch]}, &map{stmt.map});")
+
+
+def copy_templates(program: WarpProgram, shared: SharedAddresses, out: TextWriter) -> None:
+    """The templates of all warp groups' maps, by the last threads of the CTA: the first one makes barriers."""
+    places = sum(group.threads for group in program.groups) // _PIECES
+    made = [stmt for group in program.groups for stmt in group.stmts if isinstance(stmt, MakeMap)]
+    for number, stmt in enumerate(made):
+        chosen = f"threadIdx.x / {_PIECES} == {places - 1 - number % places}"
+        copy = f"map_from_template(smem + {shared.buffers[stmt.scratch]}, &map{stmt.map}, threadIdx.x % {_PIECES})"
+        out.line(f"if ({chosen}) {copy};")
 
 
 def _settled(stmt: Settle, ctx: PrintContext) -> str:
@@ -74,7 +82,8 @@ def print_make_map(stmt: MakeMap, ctx: PrintContext) -> None:
             if across:
                 out.line(f"map_stride<{across - 1}>(made, stride{axis});")
         out.line(f"made_map{stmt.map} = other_map(made_map{stmt.map}, first_map{stmt.map});")
-        out.line(f"map_to_memory(made_map{stmt.map}, made);")
+        at_once = _PIECES if ctx.group.issuer else _FEW_PIECES
+        out.line(f"map_to_memory<{at_once}>(made_map{stmt.map}, made);")
 
 
 def print_show_maps(stmt: ShowMaps, ctx: PrintContext) -> None:
@@ -83,6 +92,8 @@ def print_show_maps(stmt: ShowMaps, ctx: PrintContext) -> None:
         ctx.out.line("map_release();")
         for number in stmt.maps:
             ctx.out.line(f"map_acquire(made_map{number});")
+        for number in stmt.maps:
+            ctx.out.line(f"tma_prefetch_map(made_map{number});")
 
 
 def _nothing_at(stmt: MakeMap, ctx: PrintContext) -> str:

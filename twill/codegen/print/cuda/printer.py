@@ -1,9 +1,8 @@
 """A warp program as the text of one CUDA kernel. The printer only prints: every decision is in the program.
 
-One kernel: setup, then a branch for each warp group (one for several that do the same,
-`twill.codegen.print.sections`) with
-its role, in which a persistent loop walks the instances of the launch grid. `twill.codegen.warp.program` says what the
-statements mean, `twill.codegen.warp.parameters` what a launch passes.
+One kernel: setup, then a branch for each warp group (one for several that do the same, `twill.codegen.print.sections`)
+with its role, in which a persistent loop walks the instances of the launch grid. `twill.codegen.warp.program` says what
+the statements mean, `twill.codegen.warp.parameters` what a launch passes.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.names import Names, identifier
 from twill.codegen.print.cuda.places import lane_row
 from twill.codegen.print.cuda.print_control import declare_reuse_counts
-from twill.codegen.print.cuda.print_made_maps import declare_made_maps
+from twill.codegen.print.cuda.print_made_maps import copy_templates, declare_made_maps
 from twill.codegen.print.cuda.print_synchronization import declared
 from twill.codegen.print.cuda.print_tile_scheduler import ANSWER, ASKED, declare_seeks, loop_head, past
 from twill.codegen.print.cuda.shared import (
@@ -195,6 +194,7 @@ class _Kernel:
                 out.line(f"mbar_init(smem + {answer_at(self.program) + ANSWER}, 1);")
             out.line("mbar_init_fence();")
             print_block(self.program.once, ctx.inside())
+        copy_templates(self.program, self.shared, out)
         if self.program.tensor_columns:
             taken = f"tensor_alloc{self._pair}(smem + {tensor_at(self.program)}, {self.program.tensor_taken})"
             out.line("cluster_sync();  // both CTAs are there" if self._pair else "warp_sync();")
