@@ -38,6 +38,7 @@ from typing import Any
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.coverage.keep import DIGITS, LAUNCHES, TILE, package_of
 from twill.exc import TwillError
+from twill.kernel.importing import load
 from twill.kernel.problem import Case
 from twill.runtime.kernel import EmittedKernel
 from twill.tile.interpret.arithmetic import HELD
@@ -171,7 +172,9 @@ def cases() -> None:
     """Answers for the folders on standard input. A process in which something failed that is none of the comparisons
     ends, as its CUDA context may be lost."""
     import torch  # noqa: F401, before the packages: some ask it at import what GPU there is
+    import triton
 
+    triton.set_allocator(memory)
     for line in sys.stdin:
         folder = Path(line.strip())
         try:
@@ -192,12 +195,7 @@ def case(folder: Path) -> int:
 
     kernel = EmittedKernel.load(folder)
     given = json.loads((folder / LAUNCHES).read_text(encoding="utf-8"))
-    place = str(home(folder.parent, given))
-    if place not in sys.path:
-        sys.path.insert(0, place)
-    function = getattr(importlib.import_module(given["module"]), kernel.manifest.kernel)
-    while not hasattr(function, "cache_key") and hasattr(function, "fn"):  # autotuners and heuristics
-        function = function.fn
+    function = imported(home(folder.parent, given), given["module"], kernel.manifest.kernel, given["alone"])
     failed = compared = 0
     for launch in given["launches"]:
         shapes = {name: (max(1, count),) for name, count in launch["elements"].items()}
@@ -234,6 +232,25 @@ def case(folder: Path) -> int:
     words = "FAIL" if failed else "ok  " if compared else "none"
     print(f"{words} {folder.name}: {compared} of {len(given['launches'])} launches", flush=True)
     return failed
+
+
+def imported(place: Path, module: str, name: str, alone: bool) -> Any:
+    """Triton's function. alone: of a file that is no package's, a script: its own launches and plots are not made."""
+    if alone:
+        return load(str(place / f"{module}.py")).functions[name]
+    if str(place) not in sys.path:
+        sys.path.insert(0, str(place))
+    function = getattr(importlib.import_module(module), name)
+    while not hasattr(function, "cache_key") and hasattr(function, "fn"):  # autotuners and heuristics
+        function = function.fn
+    return function
+
+
+def memory(size: int, align: int, stream: int | None) -> Any:
+    """Bytes on the GPU, for the descriptors that Triton's kernels make."""
+    import torch
+
+    return torch.empty(size, dtype=torch.int8, device="cuda")
 
 
 @dataclass(frozen=True)
