@@ -45,12 +45,13 @@ from twill.tile.interpret.arithmetic import HELD
 from twill.tile.interpret.sequential import run as run_tiles
 from twill.tile.interpret.widen import widened
 from twill.tile.parse import parse
-from twill.tile.program import TileProgram
+from twill.tile.program import POINTEE, TileProgram
 from twill.trial.compare import relative, repeats
 from twill.trial.data import Data, emitted, make_data, original
 from twill.trial.roundings import apart, moved_by_roundings
 
 PACKAGES = "packages"
+MOST_AXES = 5  # of a tensor descriptor
 AGAIN = 20  # launches that must leave equal bits
 PATIENCE = 120  # seconds for a kernel, with the import of its package
 END = "end of a kernel: "
@@ -198,7 +199,7 @@ def case(folder: Path) -> int:
     function = imported(home(folder.parent, given), given["module"], kernel.manifest.kernel, given["alone"])
     failed = compared = 0
     for launch in given["launches"]:
-        shapes = {name: (max(1, count),) for name, count in launch["elements"].items()}
+        shapes = {name: shape_of(name, launch) for name in launch["elements"]}
         made = Case({}, tuple(launch["grid"]), shapes, launch["scalars"])
         why = launch["undefined"]
         try:
@@ -246,6 +247,13 @@ def imported(place: Path, module: str, name: str, alone: bool) -> Any:
     return function
 
 
+def shape_of(name: str, launch: Mapping[str, Any]) -> tuple[int, ...]:
+    """Of a tensor: as its descriptor says, if it has one; else flat."""
+    sizes = [launch["scalars"].get(f"{name}.shape.{axis}") for axis in range(MOST_AXES)]
+    found = tuple(max(1, size) for size in sizes if size is not None)
+    return found or (max(1, launch["elements"][name]),)
+
+
 def memory(size: int, align: int, stream: int | None) -> Any:
     """Bytes on the GPU, for the descriptors that Triton's kernels make."""
     import torch
@@ -271,7 +279,8 @@ class Held:
         for name in self.kernel.manifest.loads:
             tensor = data.tensor(name)
             if self.integers.get(name):
-                tensor.copy_(torch.tensor(self.integers[name]))
+                start = data.tensor(name + POINTEE).data_ptr() if name + POINTEE in data.held else 0
+                tensor.copy_(torch.tensor([number + start for number in self.integers[name]]).view(tensor.shape))
             elif tensor.dtype.is_floating_point and self.scale != 1:
                 tensor.copy_(tensor.float() * self.scale)
         return data
@@ -310,7 +319,7 @@ def by_roundings(held: Held, folder: Path, computed: int) -> dict[str, float]:
     computed: as for `wrong`."""
     program, data = parse((folder / TILE).read_text(encoding="utf-8")), held.filled()
     kinds = {one.name: one.type.element.partition(":")[2] for one in program.arguments}
-    arrays = {name: in_memory(data.tensor(name), kinds[name]) for name in held.made.shapes}
+    arrays = {name: in_memory(data.counted_from_zero(name), kinds[name]) for name in held.made.shapes}
     launch = CheckedLaunch(held.made.grid, arrays, held.made.scalars)
     moved = moved_by_roundings(program, launch)
     bytes_of = {name: data.tensor(name).element_size() for name in moved}
@@ -348,7 +357,7 @@ def errors(held: Held, function: Any, folder: Path) -> dict[str, Error]:
     torch.cuda.synchronize()
     found: dict[str, Error] = {}
     for name in (name for name, tensor in ours.outputs.items() if tensor.dtype.is_floating_point):
-        mine, other = (data.tensor(name).detach().cpu().double().numpy() for data in (ours, theirs))
+        mine, other = (data.tensor(name).detach().cpu().flatten().double().numpy() for data in (ours, theirs))
         found[name] = Error(apart(mine, exact[name]), apart(other, exact[name]), apart(mine, plain[name]))
     return found
 
@@ -356,14 +365,14 @@ def errors(held: Held, function: Any, folder: Path) -> dict[str, Error]:
 def arrays_of(program: TileProgram, held: Held, data: Data) -> dict[str, Any]:
     """The tensors as a tile program leaves them that begins with `data`."""
     kinds = {one.name: one.type.element.partition(":")[2] for one in program.arguments}
-    arrays = {name: in_memory(data.tensor(name), kinds[name]) for name in held.made.shapes}
+    arrays = {name: in_memory(data.counted_from_zero(name), kinds[name]) for name in held.made.shapes}
     run_tiles(program, held.made.grid, arrays, held.made.scalars)
     return arrays
 
 
 def in_memory(tensor: Any, element: str) -> Any:
     """A flat tensor as tile programs hold it."""
-    array = tensor.detach().cpu()
+    array = tensor.detach().cpu().flatten()
     return (array.float() if array.dtype.is_floating_point else array).numpy().astype(HELD[element])
 
 

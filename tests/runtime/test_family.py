@@ -20,7 +20,7 @@ from twill.manifest.document import CUBIN, MANIFEST, KernelParameter, Manifest, 
 from twill.manifest.evaluate import ScalarOperation
 from twill.manifest.family import FAMILY, PARTS, SCHEMA, Family, Member, MemberCost
 from twill.runtime import driver as real
-from twill.runtime.choices import COMPARED, SAMPLES
+from twill.runtime.choices import COMPARED, RUN, RUNS
 from twill.runtime.family import EmittedFamily
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.member import FamilyMember
@@ -30,22 +30,33 @@ BLOCKS = (64, 128, 256)
 CYCLES = {64: 30.0, 128: 10.0, 256: 20.0}  # predicted for an iteration, of which there are N / 64
 TRUTH = {64: 30.0, 128: 20.0, 256: 10.0}  # microseconds of a launch
 COUNT = ScalarOperation("div", "i32", ("N", 64), (("signed", 1),))
-LAUNCHES = 3 * (1 + SAMPLES)  # until the fastest is known
+LAUNCHES = 3 * RUN * RUNS  # until the fastest is known
 
 
 class Timed(FakeDriver):
-    """Launches take as long as their member's grid says: M / BLOCK instances."""
+    """Launches take as long as their member's grid says: M / BLOCK instances. behind_others: microseconds more that a
+    member takes behind another one."""
+
+    def __init__(self, sizes: list[int]) -> None:
+        super().__init__(sizes)
+        self.behind_others: dict[int, float] = {}
+        self.last = 0
 
     def cuLaunchKernelEx(self, config: Any, kernel: int, parameters: int, extra: int) -> tuple[Any]:
         self.cost = {1024 // block: TRUTH[block] for block in BLOCKS}.get(config.gridDimX, 15.0)
+        if self.last != config.gridDimX:
+            self.cost += self.behind_others.get(1024 // config.gridDimX, 0.0)
+        self.last = config.gridDimX
         return super().cuLaunchKernelEx(config, kernel, parameters, extra)
 
 
 @pytest.fixture
-def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
+def driver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Timed]:
     raw = SimpleNamespace(_cuda_getCurrentRawStream=lambda index: 5555 + index)
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(_C=raw))
-    yield install(monkeypatch, Timed([*SIZES]))
+    made = Timed([*SIZES])
+    install(monkeypatch, made)
+    yield made
     forget()
 
 
@@ -94,9 +105,16 @@ def blocks(driver: FakeDriver) -> list[int]:
 def test_the_predicted_best_is_first_and_the_fastest_has_all_launches_in_the_end(driver: FakeDriver) -> None:
     one = family()
     launch(one, LAUNCHES + 5)
-    assert blocks(driver)[:3] == [128, 256, 64]
+    assert blocks(driver)[: 3 * RUN] == [128] * RUN + [256] * RUN + [64] * RUN
     assert blocks(driver)[LAUNCHES:] == [256] * 5
     assert not driver.alive
+
+
+def test_a_member_is_timed_as_it_will_be_launched_behind_itself(driver: Timed) -> None:
+    driver.behind_others[256] = 15.0  # its code has to come from memory first
+    one = family()
+    launch(one, LAUNCHES + 1)
+    assert blocks(driver)[-1] == 256
 
 
 def test_other_sizes_are_found_out_anew_and_equal_ones_are_not(driver: FakeDriver) -> None:
@@ -130,8 +148,8 @@ def test_no_more_than_a_few_are_timed(driver: FakeDriver) -> None:
     count = ScalarOperation("div", "i32", ("N", 16), (("signed", 1),))  # 32 iterations, two for each of 16 parts
     cost = MemberCost(10.0, 0.0, 0.0, count, written=1.0, read=0.1)
     one = EmittedFamily(FamilyMember.of("s", EmittedKernel(kept, CODE), cost).in_parts())
-    launch(one, (COMPARED + 1) * (1 + SAMPLES))
-    launched = [driver.launches[number].grid[0] for number in range(COMPARED)]
+    launch(one, COMPARED * RUN * RUNS + 4)
+    launched = [driver.launches[number * RUN].grid[0] for number in range(COMPARED)]
     assert len(set(launched)) == COMPARED
     assert all(1 < ctas // 8 <= 16 for ctas in launched)  # eight tiles, each in so many parts
     assert len({one.grid for one in driver.launches[-3:]}) == 1
@@ -186,8 +204,8 @@ def test_what_no_member_takes_is_an_error(driver: FakeDriver) -> None:
 
 
 def test_constants_that_differ_may_be_given_and_mean_nothing(driver: FakeDriver) -> None:
-    launch(family(), 3, BLOCK=64)
-    assert blocks(driver) == [128, 256, 64]
+    launch(family(), 2 * RUN + 1, BLOCK=64)
+    assert blocks(driver) == [128] * RUN + [256] * RUN + [64]
 
 
 def test_nothing_is_timed_while_a_graph_is_captured(driver: FakeDriver) -> None:

@@ -21,7 +21,7 @@ from twill.exc import WrongFreeConstant
 from twill.manifest.evaluate import ScalarOperation
 from twill.manifest.family import MemberCost
 from twill.runtime.artifact import artifact, to_text
-from twill.runtime.choices import SAMPLES
+from twill.runtime.choices import RUN, RUNS
 from twill.runtime.free import FreeConstants, blocks_of, near
 from twill.runtime.library import THREADS, Library
 from twill.runtime.request import Prepared, PrepareRequest
@@ -31,7 +31,7 @@ from twill.store.sqlite import SqliteStore
 
 COUNT = ScalarOperation("div", "i32", ("N", 64), (("signed", 1),))
 CYCLES = {64: 30.0, 128: 10.0, 256: 20.0}  # predicted for an iteration
-TURNS = 3 * (1 + SAMPLES)
+TURNS = 3 * RUN * RUNS
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_launches_take_turns_among_tiles_and_the_fastest_has_them_in_the_end(wor
     for _ in range(TURNS + 4):
         call(world, fast)
     launched = blocks(world)[before:]
-    assert launched[:3] == [128, 256, 64]
+    assert launched[: 3 * RUN : RUN] == [128, 256, 64]
     assert len(set(launched[TURNS + 1 :])) == 1
     assert "tiles at" in twill.explain(fast)
 
@@ -122,9 +122,9 @@ def test_what_was_found_is_kept_with_its_gpu_and_not_used_on_another(world: Worl
     forget()
     other = freed(world, machine="h200")
     begun = len(world.cuda.launches)
-    for _ in range(3):
+    for _ in range(2 * RUN + 1):
         call(world, other)
-    assert blocks(world)[begun:] == [128, 256, 64]
+    assert blocks(world)[begun::RUN] == [128, 256, 64]
     assert sum("measured again" in one for one in world.said) == 1
 
 

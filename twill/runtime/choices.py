@@ -1,10 +1,12 @@
 """Which member of a family has a launch: the best by prediction at first, the fastest once the best few were timed.
 
 At the first launch of some sizes members are ranked by their predicted cycles. The next launches go to the best few in
-turns, each timed by two events in the program's own stream, until the fastest is known; nothing is launched twice and
-nothing waits. What was found is kept by whoever made the choices, with the kind of GPU that it was found on. Once a few
-sizes of one class (numbers of as many bits) were timed, others of that class are not: what each timed member took of
-its prediction says which is the fastest. A member that refuses a launch is left out.
+turns, timed by two events in the program's own stream, until the fastest is known; nothing is launched twice and
+nothing waits. A turn is a few launches, of which the first is not timed: once the fastest is known no other member is
+launched, so its code is where the launch before left it. What was found is kept by whoever made the choices, with the
+kind of GPU that it was found on. Once a few sizes of one class (numbers of as many bits) were timed, others of that
+class are not: what each timed member took of its prediction says which is the fastest. A member that refuses a launch
+is left out.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ from twill.runtime.interval import TimedInterval, captures
 from twill.runtime.member import FamilyMember
 
 LOG = logging.getLogger("twill.family")
-COMPARED = 6  # members whose launches are timed
-SAMPLES = 5  # timed launches of each, behind one that is not
+COMPARED = 8  # members whose launches are timed
+RUN, RUNS = 4, 2  # launches of a member one behind the other, the first not timed; how often it has so many
+SAMPLES = (RUN - 1) * RUNS  # timed launches of each
 TIMED_SIZES = 3  # of a class, whose launches are timed; for the others their times tell
 
 Key = tuple[Any, ...]
@@ -121,7 +124,7 @@ class MemberChoices:
             self.keep(self.gpus[choice.device], choice)
         if decided:
             return choice.ranked[0], None
-        return turns[number % len(turns)], self._interval(choice, stream) if number >= len(turns) else None
+        return turns[number // RUN % len(turns)], self._interval(choice, stream) if number % RUN else None
 
     def timed(self, choice: Choice, member: FamilyMember, interval: TimedInterval) -> None:
         """A timed launch was made. It must not be made again, whatever becomes of its time."""
