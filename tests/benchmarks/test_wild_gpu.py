@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.wild_gpu import END, asked, by_roundings, gather, home
+from benchmarks.wild_gpu import END, asked, by_roundings, gather, home, shape_of
 
 ANSWERS = f"""
 for line in open(0):
@@ -85,5 +85,11 @@ def test_outputs_that_roundings_move_are_told_from_the_data_that_were_compared(t
     for x, moved in ((torch.rand(256), {"y"}), (torch.zeros(256), set())):
         held = {name: x.to(torch.bfloat16) for name in "xyz"}
         made = SimpleNamespace(grid=(1,), scalars={}, shapes=dict.fromkeys("xyz", (256,)))
-        launch: Any = SimpleNamespace(made=made, filled=lambda held=held: SimpleNamespace(tensor=held.__getitem__))
+        data = SimpleNamespace(tensor=held.__getitem__, counted_from_zero=held.__getitem__)
+        launch: Any = SimpleNamespace(made=made, filled=lambda data=data: data)
         assert set(by_roundings(launch, tmp_path, 4)) == moved
+
+
+def test_a_tensor_with_a_descriptor_has_its_shape() -> None:
+    launch = {"elements": {"a": 96, "b": 96, "c": 0}, "scalars": {"a.shape.0": 12, "a.shape.1": 8, "M": 12}}
+    assert [shape_of(name, launch) for name in "abc"] == [(12, 8), (96,), (1,)]
