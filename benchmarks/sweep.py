@@ -29,7 +29,7 @@ from benchmarks.sweep_members import KERNELS, build
 from benchmarks.sweep_problems import Shape, shapes
 from benchmarks.sweep_table import tables
 from twill.manifest.family import worth_splitting
-from twill.runtime.choices import COMPARED, RUN, RUNS
+from twill.runtime.choices import ROUNDS
 from twill.runtime.family import EmittedFamily
 from twill.runtime.member import FamilyMember, numbers_of
 from twill.trial.timing import FLUSH
@@ -246,7 +246,7 @@ def chosen(family: EmittedFamily, a: Any, b: Any, n: int) -> Contestant:
 
     launch = partial(family[grid], *arguments)
     cache = torch.empty(FLUSH, dtype=torch.uint8, device="cuda")
-    for _ in range(COMPARED * RUN * RUNS + 1):
+    for _ in range(sum(members * run for members, run in ROUNDS) + 1):
         cache.zero_()
         launch()
         torch.cuda.synchronize()

@@ -20,7 +20,7 @@ from twill.manifest.document import CUBIN, MANIFEST, KernelParameter, Manifest, 
 from twill.manifest.evaluate import ScalarOperation
 from twill.manifest.family import FAMILY, PARTS, SCHEMA, Family, Member, MemberCost
 from twill.runtime import driver as real
-from twill.runtime.choices import COMPARED, RUN, RUNS
+from twill.runtime.choices import COMPARED, ROUNDS
 from twill.runtime.family import EmittedFamily
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.member import FamilyMember
@@ -30,7 +30,8 @@ BLOCKS = (64, 128, 256)
 CYCLES = {64: 30.0, 128: 10.0, 256: 20.0}  # predicted for an iteration, of which there are N / 64
 TRUTH = {64: 30.0, 128: 20.0, 256: 10.0}  # microseconds of a launch
 COUNT = ScalarOperation("div", "i32", ("N", 64), (("signed", 1),))
-LAUNCHES = 3 * RUN * RUNS  # until the fastest is known
+RUN = ROUNDS[0][1]  # launches of a turn, at first
+LAUNCHES = sum(min(members, 3) * run for members, run in ROUNDS)  # until the fastest is known
 
 
 class Timed(FakeDriver):
@@ -110,6 +111,11 @@ def test_the_predicted_best_is_first_and_the_fastest_has_all_launches_in_the_end
     assert not driver.alive
 
 
+def test_the_last_round_is_between_the_two_that_were_the_fastest(driver: Timed) -> None:
+    launch(family(), LAUNCHES)
+    assert set(blocks(driver)[-ROUNDS[-1][0] * ROUNDS[-1][1] :]) == {128, 256}
+
+
 def test_a_member_is_timed_as_it_will_be_launched_behind_itself(driver: Timed) -> None:
     driver.behind_others[256] = 15.0  # its code has to come from memory first
     one = family()
@@ -148,7 +154,7 @@ def test_no_more_than_a_few_are_timed(driver: FakeDriver) -> None:
     count = ScalarOperation("div", "i32", ("N", 16), (("signed", 1),))  # 32 iterations, two for each of 16 parts
     cost = MemberCost(10.0, 0.0, 0.0, count, written=1.0, read=0.1)
     one = EmittedFamily(FamilyMember.of("s", EmittedKernel(kept, CODE), cost).in_parts())
-    launch(one, COMPARED * RUN * RUNS + 4)
+    launch(one, sum(members * run for members, run in ROUNDS) + 4)
     launched = [driver.launches[number * RUN].grid[0] for number in range(COMPARED)]
     assert len(set(launched)) == COMPARED
     assert all(1 < ctas // 8 <= 16 for ctas in launched)  # eight tiles, each in so many parts

@@ -21,7 +21,7 @@ from twill.exc import WrongFreeConstant
 from twill.manifest.evaluate import ScalarOperation
 from twill.manifest.family import MemberCost
 from twill.runtime.artifact import artifact, to_text
-from twill.runtime.choices import RUN, RUNS
+from twill.runtime.choices import ROUNDS
 from twill.runtime.free import FreeConstants, blocks_of, near
 from twill.runtime.library import THREADS, Library
 from twill.runtime.request import Prepared, PrepareRequest
@@ -31,7 +31,8 @@ from twill.store.sqlite import SqliteStore
 
 COUNT = ScalarOperation("div", "i32", ("N", 64), (("signed", 1),))
 CYCLES = {64: 30.0, 128: 10.0, 256: 20.0}  # predicted for an iteration
-TURNS = 3 * RUN * RUNS
+RUN = ROUNDS[0][1]
+TURNS = sum(min(members, 3) * run for members, run in ROUNDS)
 
 
 @pytest.fixture(autouse=True)

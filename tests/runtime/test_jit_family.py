@@ -13,7 +13,7 @@ from tests.jit_kernels import CODE, MANIFEST, World
 from twill.manifest.document import CUBIN
 from twill.manifest.document import MANIFEST as NAME
 from twill.manifest.family import FAMILY, SCHEMA, Family, Member, MemberCost
-from twill.runtime.choices import RUN
+from twill.runtime.choices import ROUNDS
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +45,10 @@ def call(world: World, fast: Any, **changed: Any) -> Any:
 def test_a_launch_goes_to_the_member_that_is_best_for_its_sizes(stored: World, tmp_path: Path) -> None:
     """Whatever block the program was written for."""
     fast = stored.jit(family=family(tmp_path / "f"))
-    for _ in range(RUN + 1):
+    run = ROUNDS[0][1]
+    for _ in range(run + 1):
         call(stored, fast, BLOCK=128)
-    assert [one.grid[0] for one in stored.cuda.launches] == [256 // 64] * RUN + [256 // 128]  # then the next in turn
+    assert [one.grid[0] for one in stored.cuda.launches] == [256 // 64] * run + [256 // 128]  # then the next in turn
     assert stored.originals == []
 
 

@@ -1,12 +1,12 @@
 """Which member of a family has a launch: the best by prediction at first, the fastest once the best few were timed.
 
 At the first launch of some sizes members are ranked by their predicted cycles. The next launches go to the best few in
-turns, timed by two events in the program's own stream, until the fastest is known; nothing is launched twice and
-nothing waits. A turn is a few launches, of which the first is not timed: once the fastest is known no other member is
-launched, so its code is where the launch before left it. What was found is kept by whoever made the choices, with the
-kind of GPU that it was found on. Once a few sizes of one class (numbers of as many bits) were timed, others of that
-class are not: what each timed member took of its prediction says which is the fastest. A member that refuses a launch
-is left out.
+turns, timed by two events in the program's own stream, then to the best of these, until the fastest is known; nothing
+is launched twice and nothing waits. A turn is a few launches, of which the first is not timed: once the fastest is
+known no other member is launched, so its code is where the launch before left it. What was found is kept by whoever
+made the choices, with the kind of GPU that it was found on. Once a few sizes of one class (numbers of as many bits)
+were timed, others of that class are not: what each timed member took of its prediction says which is the fastest. A
+member that refuses a launch is left out.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from twill.runtime.member import FamilyMember
 
 LOG = logging.getLogger("twill.family")
 COMPARED = 8  # members whose launches are timed
-RUN, RUNS = 4, 2  # launches of a member one behind the other, the first not timed; how often it has so many
-SAMPLES = (RUN - 1) * RUNS  # timed launches of each
+ROUNDS = ((COMPARED, 4), (4, 6), (2, 10))  # members that have a turn, the fastest so far; launches of a turn
+MISSED = 5  # launches that could not be timed, after which none is
 TIMED_SIZES = 3  # of a class, whose launches are timed; for the others their times tell
 
 Key = tuple[Any, ...]
@@ -35,14 +35,15 @@ Key = tuple[Any, ...]
 @dataclass
 class Choice:
     """Of launches of one size on one GPU. ranked: members that can still be taken, the best first. decided: whether
-    only the first has launches. cycles: that each member is predicted to take. times: of each timed member,
-    microseconds. missed: launches that could not be timed."""
+    only the first has launches. cycles: that each member is predicted to take. round: of `ROUNDS`; issued: launches in
+    it. times: of each timed member, microseconds. missed: launches that could not be timed."""
 
     key: Key
     device: int
     ranked: list[FamilyMember]
     cycles: Mapping[str, float] = field(default_factory=dict)
     decided: bool = False
+    round: int = 0
     issued: int = 0
     missed: int = 0
     times: dict[str, list[float]] = field(default_factory=dict)
@@ -111,20 +112,34 @@ class MemberChoices:
             return choice.ranked[0], None
         with self.lock:
             self._collect(choice)
-            turns = choice.ranked[: self.compared]
+            timed = self._advance(choice)
+            choice.decided = timed or choice.missed >= MISSED
             number = choice.issued
             choice.issued += 1
-            timed = all(len(choice.times.get(one.name, ())) >= SAMPLES for one in turns)
-            decided = timed or choice.missed >= SAMPLES
-            if decided:
-                best = min(turns, key=lambda one: statistics.median(choice.times[one.name])) if timed else turns[0]
-                choice.ranked.sort(key=lambda one: one is not best)
-                choice.decided = True
         if timed:
             self.keep(self.gpus[choice.device], choice)
-        if decided:
+        if choice.decided:
             return choice.ranked[0], None
-        return turns[number // RUN % len(turns)], self._interval(choice, stream) if number % RUN else None
+        turns, run = self._turns(choice)
+        return turns[number // run % len(turns)], self._interval(choice, stream) if number % run else None
+
+    def _turns(self, choice: Choice) -> tuple[list[FamilyMember], int]:
+        """Who has one in this round, and how many launches."""
+        count, run = ROUNDS[choice.round]
+        return choice.ranked[: min(count, self.compared)], run
+
+    def _advance(self, choice: Choice) -> bool:
+        """The next round, with the fastest of this one in front, if all of it is timed; whether that was the last."""
+        turns, _ = self._turns(choice)
+        wanted = sum(run - 1 for _, run in ROUNDS[: choice.round + 1])
+        if any(len(choice.times.get(one.name, ())) < wanted for one in turns):
+            return False
+        turns.sort(key=lambda one: statistics.median(choice.times[one.name]))
+        choice.ranked[: len(turns)] = turns
+        if choice.round + 1 == len(ROUNDS) or len(turns) == 1:
+            return True
+        choice.round, choice.issued = choice.round + 1, 0
+        return False
 
     def timed(self, choice: Choice, member: FamilyMember, interval: TimedInterval) -> None:
         """A timed launch was made. It must not be made again, whatever becomes of its time."""
