@@ -38,6 +38,7 @@ from typing import Any
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.coverage.keep import DIGITS, LAUNCHES, TILE, package_of
 from twill.exc import TwillError
+from twill.graph.work import BITS
 from twill.kernel.importing import load
 from twill.kernel.problem import Case
 from twill.runtime.kernel import EmittedKernel
@@ -51,7 +52,7 @@ from twill.trial.data import Data, emitted, make_data, original
 from twill.trial.roundings import apart, moved_by_roundings
 
 PACKAGES = "packages"
-MOST_AXES = 5  # of a tensor descriptor
+MOST_AXES, ALIGNED = 5, 16  # of a tensor descriptor: axes; bytes from row to row, a multiple
 AGAIN = 20  # launches that must leave equal bits
 PATIENCE = 120  # seconds for a kernel, with the import of its package
 END = "end of a kernel: "
@@ -202,6 +203,10 @@ def case(folder: Path) -> int:
         shapes = {name: shape_of(name, launch) for name in launch["elements"]}
         made = Case({}, tuple(launch["grid"]), shapes, launch["scalars"])
         why = launch["undefined"]
+        odd = odd_rows(kernel, shapes)
+        if odd:
+            print(f"left {folder.name} ({launch['text']}): {odd}", flush=True)
+            continue
         try:
             held = Held(kernel, made, launch["integers"])
             held = held if why else tame(held, function)
@@ -252,6 +257,14 @@ def shape_of(name: str, launch: Mapping[str, Any]) -> tuple[int, ...]:
     sizes = [launch["scalars"].get(f"{name}.shape.{axis}") for axis in range(MOST_AXES)]
     found = tuple(max(1, size) for size in sizes if size is not None)
     return found or (max(1, launch["elements"][name]),)
+
+
+def odd_rows(kernel: EmittedKernel, shapes: Mapping[str, tuple[int, ...]]) -> str:
+    """Why a launch can't be made at all; "" if it can: a descriptor's rows begin every 16 bytes."""
+    for argument in kernel.manifest.arguments:
+        if argument.kind == "descriptor" and shapes[argument.name][-1] * BITS[argument.element] % (8 * ALIGNED):
+            return f"`{argument.name}` has rows that no descriptor has, of {shapes[argument.name][-1]} elements"
+    return ""
 
 
 def memory(size: int, align: int, stream: int | None) -> Any:
