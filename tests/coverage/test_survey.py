@@ -110,12 +110,13 @@ TIMES = 3
 def launch(x, y, rows, *, block: int = 32, wide=None):
     TIMES = 5
     WIDE = 2 * block
-    repeated[rows,](x, y, MAX_BLOCKS=TIMES, BLOCK=block, WIDE=WIDE, MORE=wide, NONE=None)
+    stage = 3 if rows > 5 else 1
+    repeated[rows,](x, y, MAX_BLOCKS=TIMES, BLOCK=block, WIDE=WIDE, MORE=wide, NONE=None, STAGE=stage)
 """
 
 
 def test_a_launch_says_what_its_names_stand_for() -> None:
-    assert literals(SIZES)["repeated"] == {"MAX_BLOCKS": 5, "BLOCK": 32, "NONE": None}
+    assert literals(SIZES)["repeated"] == {"MAX_BLOCKS": 5, "BLOCK": 32, "NONE": None, "STAGE": 3}
 
 
 @pytest.mark.parametrize(

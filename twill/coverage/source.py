@@ -269,8 +269,7 @@ def literals(source: str) -> Mapping[str, Mapping[str, Any]]:
             base = node.func.value
             name = base.attr if isinstance(base, ast.Attribute) else getattr(base, "id", "")
             for keyword in node.keywords:
-                value = keyword.value
-                known = value.value if isinstance(value, ast.Constant) else named.get(getattr(value, "id", ""), ...)
+                known = named.get(getattr(keyword.value, "id", ""), _literal(keyword.value))
                 if keyword.arg and known is not ...:
                     found.setdefault(name, {}).setdefault(keyword.arg, known)
     return found
@@ -278,8 +277,15 @@ def literals(source: str) -> Mapping[str, Mapping[str, Any]]:
 
 def _assigned(tree: ast.AST) -> dict[str, Any]:
     """The first literal that is assigned to each name."""
-    every = [(name, value.value) for name, value in _assignments(tree) if isinstance(value, ast.Constant)]
-    return dict(reversed(every))
+    every = [(name, _literal(value)) for name, value in _assignments(tree)]
+    return dict(reversed([(name, value) for name, value in every if value is not ...]))
+
+
+def _literal(node: ast.expr) -> Any:
+    """What an expression is: a literal, or the first one of `3 if causal else 1`; else ..., which is none."""
+    if isinstance(node, ast.IfExp):
+        return _literal(node.body)
+    return node.value if isinstance(node, ast.Constant) else ...
 
 
 def _defaults(function: ast.FunctionDef) -> dict[str, Any]:
