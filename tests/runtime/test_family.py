@@ -20,7 +20,7 @@ from twill.manifest.document import CUBIN, MANIFEST, KernelParameter, Manifest, 
 from twill.manifest.evaluate import ScalarOperation
 from twill.manifest.family import FAMILY, PARTS, SCHEMA, Family, Member, MemberCost
 from twill.runtime import driver as real
-from twill.runtime.choices import COMPARED, ROUNDS
+from twill.runtime.choices import COMPARED, ROUNDS, STARVED
 from twill.runtime.family import EmittedFamily
 from twill.runtime.kernel import EmittedKernel
 from twill.runtime.member import FamilyMember
@@ -121,6 +121,20 @@ def test_a_member_is_timed_as_it_will_be_launched_behind_itself(driver: Timed) -
     one = family()
     launch(one, LAUNCHES + 1)
     assert blocks(driver)[-1] == 256
+
+
+def test_launches_for_which_the_gpu_waited_do_not_count_unless_all_are_so(driver: Timed) -> None:
+    one = family()
+    driver.quick = True  # the GPU is through with the delay before the host has issued the launch
+    launch(one, RUN)
+    driver.quick = False
+    launch(one, RUN - 1)
+    assert set(blocks(driver)) == {128}  # its turn, of which three launches did not count
+    launch(one)
+    assert blocks(driver)[-1] == 256
+    driver.quick = True
+    launch(one, LAUNCHES + STARVED)
+    assert one.choices and all(choice.decided for choice in one.choices.values())
 
 
 def test_other_sizes_are_found_out_anew_and_equal_ones_are_not(driver: FakeDriver) -> None:

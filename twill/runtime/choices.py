@@ -27,6 +27,7 @@ LOG = logging.getLogger("twill.family")
 COMPARED = 8  # members whose launches are timed
 ROUNDS = ((COMPARED, 4), (4, 6), (2, 10))  # members that have a turn, the fastest so far; launches of a turn
 MISSED = 5  # launches that could not be timed, after which none is
+STARVED = 8  # launches for which the GPU waited, and that do not count; if there are more, the host is always too slow
 TIMED_SIZES = 3  # of a class, whose launches are timed; for the others their times tell
 
 Key = tuple[Any, ...]
@@ -36,7 +37,8 @@ Key = tuple[Any, ...]
 class Choice:
     """Of launches of one size on one GPU. ranked: members that can still be taken, the best first. decided: whether
     only the first has launches. cycles: that each member is predicted to take. round: of `ROUNDS`; issued: launches in
-    it. times: of each timed member, microseconds. missed: launches that could not be timed."""
+    it. times: of each timed member, microseconds. missed: launches that could not be timed;
+    starved: those for which the GPU waited for the host."""
 
     key: Key
     device: int
@@ -46,6 +48,7 @@ class Choice:
     round: int = 0
     issued: int = 0
     missed: int = 0
+    starved: int = 0
     times: dict[str, list[float]] = field(default_factory=dict)
     pending: list[tuple[str, TimedInterval]] = field(default_factory=list)
 
@@ -151,7 +154,12 @@ class MemberChoices:
             choice.missed += 1
             return
         with self.lock:
-            choice.pending.append((member.name, interval))
+            if interval.fed or choice.starved >= STARVED:
+                choice.pending.append((member.name, interval))
+                return
+            choice.starved += 1
+            choice.issued -= 1
+        interval.forget()
 
     def leave_out(self, choice: Choice, member: FamilyMember, error: exc.TwillError) -> None:
         """A member refused a launch: the others from now on. Errors: the error, if there are none."""
