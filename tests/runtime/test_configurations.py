@@ -94,6 +94,31 @@ def test_a_kernel_that_was_emitted_after_the_tuning_wins_if_it_makes_its_configu
     assert (said in twill.explain(tuned.fast)) == (wins == 128)
 
 
+@pytest.mark.parametrize(("cost", "wins"), [(4.0, 128), (12.0, 64)])
+def test_what_is_emitted_already_is_not_launched_while_the_autotuner_times(
+    world: World, cost: float, wins: int
+) -> None:
+    """It would time one or the other, and their comparison; later it has its turns all the same."""
+    tuned = Tuned(world)
+    tuned.released.set()
+    whole = tuned.bench
+
+    def bench(call: Any, quantiles: object) -> list[float]:
+        for _ in range(3):
+            call()
+            drained(tuned.kernel)
+        assert not world.cuda.launches
+        return whole(call, quantiles)
+
+    tuned.fast._do_bench = bench
+    world.cuda.cost = cost
+    with pytest.raises(AssertionError):  # the autotuner's own launches beside the first one
+        tuned.launch()
+    assert tuned.benched == 2 * len(TIMES)
+    assert [tuned.launch() for _ in range(ENOUGH + 5)][-5:] == [wins] * 5
+    assert world.cuda.launches
+
+
 def test_while_nothing_is_ready_launches_stay_as_tuned_and_ask_nothing(world: World) -> None:
     tuned = Tuned(world)
     tuned_first(tuned)

@@ -1,7 +1,8 @@
 """Which configuration of an autotuned kernel has a launch, once some of them have emitted kernels.
 
-An autotuner times its configurations at the first launch of a key, when Triton's kernels are all that there is. What is
-emitted later may make another configuration the fastest. It is not timed by launching again: when emitted kernels have
+An autotuner times its configurations at the first launch of a key: as Triton's kernels, also where emitted ones are
+there already (`time_triton`); otherwise it would time those that run while they are compared. What is emitted may make
+another configuration the fastest. It is not timed by launching again: when emitted kernels have
 become ready, the configurations that they belong to have the program's next launches, one after the other, until each
 has its verdict (`twill.runtime.comparison`). A verdict says how an emitted kernel stands to Triton's of the same
 configuration; the autotuner said how Triton's stand to each other; together they say which configuration is fastest.
@@ -17,10 +18,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from twill.runtime.timing import Timing
 from twill.runtime.verdict import MARGIN, PredictedVerdict, Verdict
 
 MOST_TURNS = 48  # launches until a verdict of one configuration, which takes 19 if every time can be read
 LONGEST = 1e9  # milliseconds; what an autotuner could not build or launch takes for ever
+NOT_ASKED = -1  # `TunedKey.readied` of a key whose configurations had no turns yet
 HOPELESS = 3.0  # times the fastest configuration's time as Triton's: no emitted kernel makes that good
 
 AnyVerdict = Verdict | PredictedVerdict
@@ -29,10 +32,11 @@ AnyVerdict = Verdict | PredictedVerdict
 class EmittedKernels(Protocol):
     """What is asked of a kernel's launches (`twill.runtime.dispatch.Dispatch`).
 
-    readied: how many of its emitted kernels became ready in this process so far.
+    readied: how many of its emitted kernels became ready in this process so far. timing: whether launches are timed.
     """
 
     readied: int
+    timing: Timing
 
     def has_emitted(self, constants: Mapping[str, Any]) -> bool:
         """Whether a variant with these constants, among others, has an emitted kernel."""
@@ -87,7 +91,7 @@ class ConfigurationTurns(dict[Any, Any]):
         super().__setitem__(key, config)
         with self.lock:
             self.note_times()  # of the key before, before the autotuner writes those of this one over them
-            self.latest = TunedKey(config, getattr(self.tuner, "configs_timings", None), self.emitted.readied)
+            self.latest = TunedKey(config, getattr(self.tuner, "configs_timings", None), NOT_ASKED)
             self.keys_tuned[key] = self.latest
         self.chosen_anew()
 
@@ -97,8 +101,10 @@ class ConfigurationTurns(dict[Any, Any]):
         if tuned is self.latest and tuned is not None and not tuned.times:
             with self.lock:
                 self.note_times()
-        if tuned is None or tuned.readied == self.emitted.readied or self.emitted.capturing():
-            return super().__getitem__(key) if tuned is None else tuned.best
+        if tuned is None:
+            return super().__getitem__(key)
+        if not tuned.times or tuned.readied == self.emitted.readied or self.emitted.capturing():
+            return tuned.best
         with self.lock:
             return self.next(tuned)
 
@@ -154,6 +160,16 @@ class ConfigurationTurns(dict[Any, Any]):
             if constants not in known:  # what else differs, warps and stages, is nothing to an emitted kernel
                 known.add(constants)
                 tuned.times[config] = _median(said[config])
+
+
+def time_triton(tuner: Any, emitted: EmittedKernels) -> None:
+    """Have an autotuner time Triton's kernels, whatever is emitted."""
+
+    def bench(*args: Any, **kwargs: Any) -> Any:
+        with emitted.timing.under_way():
+            return type(tuner)._bench(tuner, *args, **kwargs)
+
+    tuner._bench = bench
 
 
 def fastest(tuned: TunedKey) -> Any:

@@ -31,6 +31,7 @@ from twill.runtime.plans import STALE, Call, Plans, PreparedLaunch, RefusedLaunc
 from twill.runtime.policy import JitSettings
 from twill.runtime.quick_match import quick_match
 from twill.runtime.reasons import Reasons
+from twill.runtime.timing import Timing
 from twill.runtime.triton_launch import TritonLauncher
 from twill.runtime.triton_plan import MOST, SeenCalls, triton_plan, usual
 from twill.runtime.unusual import never, unusual
@@ -61,7 +62,7 @@ class Dispatch:
     was. stays: Triton's compiled kernels whose variants were looked into and have no emitted kernel so far; seen: how
     calls that they were launched for are recognized. used: the emitted kernels that calls are recognized for. readied:
     how many emitted kernels became ready after their variants were launched as Triton's. sized: numbers that say which
-    emitted kernel a launch has (`twill.runtime.tiled_dispatch`).
+    emitted kernel a launch has (`twill.runtime.tiled_dispatch`). timing: whether a thread's launches are timed.
     """
 
     def __init__(self, original: Any, chosen: JitSettings) -> None:
@@ -80,6 +81,7 @@ class Dispatch:
         self.never = never(original, chosen)
         self.variants = None if self.never else Variants(original, chosen)
         self.sized: frozenset[str] = frozenset()
+        self.timing = Timing(chosen.compares)
         if self.never and chosen.policy != "off":
             self.reasons.report(self.never)
 
@@ -133,10 +135,9 @@ class Dispatch:
 
         if self.chosen.policy == "require":
             self.variants.prepared(known, compile_it, MadeLaunch(grid, asked.bound))
-        if known.kernel is not None:
-            reason: str | TritonTurn
+        if known.kernel is not None and not self.timing.as_triton:
             try:
-                reason = self.emitted(known, known.kernel, hot, call, grid, asked.bound, args, kwargs)
+                reason: str | TritonTurn = self.emitted(known, known.kernel, hot, call, grid, asked.bound, args, kwargs)
             except AfterLaunch as after:
                 raise after.__cause__ or after from None
             except Exception as error:  # before the launch; if it was a grid or a hook, Triton meets it again
@@ -145,7 +146,8 @@ class Dispatch:
                 return reason.run(lambda: self.as_triton.run(grid, args, kwargs))
             return self.triton(reason, known.text(), grid, args, kwargs) if reason else None
         compiled = self.triton(known.reason, known.text(), grid, args, kwargs)
-        self.after_triton(known, compiled, MadeLaunch(grid, asked.bound))
+        if known.kernel is None:
+            self.after_triton(known, compiled, MadeLaunch(grid, asked.bound))
         return compiled
 
     def refused(self, hot: Hot, call: RefusedLaunch, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

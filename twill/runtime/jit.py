@@ -22,7 +22,7 @@ from triton.runtime.jit import JITFunction, KernelInterface
 
 from twill.exc import NotAKernel, WrongFreeConstant
 from twill.runtime.comparison import TritonTurn
-from twill.runtime.configurations import ConfigurationTurns
+from twill.runtime.configurations import ConfigurationTurns, time_triton
 from twill.runtime.dispatch import Dispatch
 from twill.runtime.free import FreeConstants
 from twill.runtime.hooks import hooked
@@ -196,6 +196,7 @@ def take_turns(tuner: Any) -> None:
     kernel = _inside(tuner)
     if kernel is not None and kernel.twill_dispatch.variants is not None:
         kernel.twill_tuned = tuner.cache = ConfigurationTurns(tuner, kernel.twill_dispatch)
+        time_triton(tuner, kernel.twill_dispatch)
         if isinstance(kernel.twill_dispatch, TiledDispatch):
             kernel.twill_dispatch.has_chosen = kernel.twill_tuned.has_chosen
             kernel.twill_tuned.chosen_anew = kernel.twill_dispatch.chosen_anew

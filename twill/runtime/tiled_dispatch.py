@@ -41,7 +41,8 @@ class TiledDispatch(Dispatch):
 
     def look_into(self, hot: Hot | None, call: object, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As `Dispatch.look_into`, if no member has the launch."""
-        asked = None if self.tilings is None or hooked() or self.original.pre_run_hooks else self.ask(args, kwargs)
+        none = self.tilings is None or self.timing.as_triton or hooked() or self.original.pre_run_hooks
+        asked = None if none else self.ask(args, kwargs)
         if asked is not None and not unusual(self.original, asked.options):
             family = self.family_of(asked, grid)
             if family is not None and family.choices is not None:
