@@ -62,6 +62,7 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
         # to the original later is found by __getattr__.
         self.__dict__.update({name: value for name, value in vars(original).items() if name not in vars(TwillKernel)})
         self.twill_original = original
+        self.warmup = original.warmup  # compiles, and launches nothing
         self.twill_dispatch = Dispatch(original, chosen) if tiles is AS_WRITTEN else tiles.dispatch(original, chosen)
         self.twill_tuned: ConfigurationTurns | None = None
 
