@@ -115,12 +115,13 @@ def _extent(axis: int, bounded: bool, rank: int) -> str:
 
 
 def print_settle(stmt: Settle, ctx: PrintContext) -> None:
-    """By the thread that fills the ring: slot by slot, for those behind the cursor that were filled by then."""
+    """By the thread that fills the ring: slot by slot, for those behind the cursor that were filled by then, if there
+    are any. There seldom are, and the next copies wait for this."""
     cursor, ring, settled = ctx.cursors[stmt.cursor], ctx.aref(stmt.cursor), _settled(stmt, ctx)
     depth = ring.depth
     head = f"for (u32 back = 1; back <= {depth} && back <= {cursor}.count; ++back)"
     with ctx.out.block("" if ctx.group.issuer else "if (leader)"):
-        with ctx.out.block(head):
+        with ctx.out.block(f"if ({cursor}.count < {settled} + {depth}) {head}"):
             full = f"smem + {ctx.shared.full[ring.id]} + ({cursor}.slot + {depth} - back) % {depth} * {BARRIER_BYTES}"
             wait = f"mbar_wait({full}, {cursor}.parity ^ (back > {cursor}.slot))"
             ctx.out.line(f"if ({cursor}.count - back < {settled}) {wait};")
