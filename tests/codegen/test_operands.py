@@ -116,3 +116,41 @@ def test_products_are_as_the_kernel_has_them_where_transposed_ones_have_no_sched
     assert products
     assert all(not isinstance(stmt.a, int) for stmt in products)
     assert asked[0] != asked[1]
+
+
+ATTENTION = """
+@triton.jit
+def k(q_desc, k_desc, v_desc, o_desc, scores, N, D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr):
+    head = tl.program_id(1)
+    row = head * N + tl.program_id(0) * BM
+    scale = tl.load(scores + head)
+    m_i = tl.full([BM], -float("inf"), tl.float32)
+    l_i = tl.zeros([BM], tl.float32)
+    acc = tl.zeros([BM, D], tl.float32)
+    q = q_desc.load([row, 0])
+    for start in range(0, N, BN):
+        s = tl.dot(q, k_desc.load([head * N + start, 0]).T)
+        m = tl.maximum(m_i, tl.max(s, 1) * scale)
+        p = tl.math.exp2(s * scale - m[:, None])
+        alpha = tl.math.exp2(m_i - m)
+        l_i = l_i * alpha + tl.sum(p, 1)
+        v = v_desc.load([head * D, start])
+        acc = tl.dot(p.to(tl.float8e4nv), v.T, acc * alpha[:, None])
+        m_i = m
+    o_desc.store([row, 0], (acc / l_i[:, None]).to(tl.bfloat16))
+"""
+
+
+def test_mmas_give_slots_back_before_their_group_waits_for_sums_that_it_reads_behind_the_loop(
+    kernel_file: Callable[..., str],
+) -> None:
+    """One iteration at a time: a group multiplies by a tile that another one converts, and fetches that one's sums in
+    each iteration, of which the last are stored; the other one has one slot for both."""
+    sig = ["q_desc=tensordesc<fp8e4nv[128, 128]>", "k_desc=tensordesc<fp8e4nv[128, 128]>",
+           "v_desc=tensordesc<fp8e4nv[128, 128]>", "o_desc=tensordesc<bf16[128, 128]>", "scores=*fp32:16",
+           "N=i32:16"]  # fmt: skip
+    kernel = extract(f"{kernel_file(ATTENTION)}::k", sig=sig, const=["D=128", "BM=128", "BN=128"])
+    options = SolveOptions(strategy="none")
+    emission = emit_solved(kernel, H100, lambda graph, on: solve(graph, on, options))
+    assert {"v_f16", "acc.0"} <= {ring.name for ring in emission.program.arefs}
+    checked(emission)

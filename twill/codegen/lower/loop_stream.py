@@ -4,7 +4,7 @@ read, and what they do with rings. Nothing here is a statement, or a register.""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.codegen.lower.cross_loop_reuse import position
@@ -116,18 +116,7 @@ class _LoopStreams:
             return found
         there = frozenset(r.key for r in readings if r.made in landed)
         reads = tuple(self.ring_reads(loop))
-        return LoopStream(
-            loop.region,
-            loop.tasks,
-            loop.received,
-            loop.stream,
-            tuple(self.met),
-            found,
-            landings,
-            there,
-            reads,
-            loop.ahead,
-        )
+        return replace(loop, values=tuple(self.met), ages=found, landings=landings, landed=there, reads=reads)
 
     # -- when MMAs are waited for -----------------------------------------------------------------
 
@@ -185,13 +174,16 @@ class _LoopStreams:
             yield from (start - (start - ends) // interval * interval for start in self.waits(tasks, task.region))
 
     def waits(self, tasks: list[Task], region: int) -> list[int]:
-        """When this group waits for tiles that others compute."""
-        return [
+        """When this group waits for tiles that others compute; also for those that it only reads behind the loop."""
+        found = [
             other.start
             for other in tasks
             for source in (*self.plan.slot_sources(other), *self.plan.register_sources(other))
             if self.is_handed(source, region)
         ]
+        read = {self.plan.place_of(source) for other in tasks for source in self.plan.register_sources(other)}
+        makers = [self.plan.tasks[place] for place in self.read_afterwards(region) if place not in read]
+        return [*found, *(maker.start + maker.latency for maker in makers)]
 
     def loader(self, source: Source, region: int) -> Task | None:
         """What fills a slot in a loop for a group that reads it there, if that loads tiles in the loop's order."""
