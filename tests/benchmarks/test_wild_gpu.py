@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 import torch
 
-from benchmarks.wild_gpu import END, asked, by_roundings, gather, home, shape_of
+from benchmarks.wild_gpu import END, asked, gather, home
+from benchmarks.wild_launch import by_roundings, odd_rows, shape_of
 
 ANSWERS = f"""
 for line in open(0):
@@ -93,3 +94,10 @@ def test_outputs_that_roundings_move_are_told_from_the_data_that_were_compared(t
 def test_a_tensor_with_a_descriptor_has_its_shape() -> None:
     launch = {"elements": {"a": 96, "b": 96, "c": 0}, "scalars": {"a.shape.0": 12, "a.shape.1": 8, "M": 12}}
     assert [shape_of(name, launch) for name in "abc"] == [(12, 8), (96,), (1,)]
+
+
+def test_a_launch_with_rows_that_no_descriptor_has_is_named() -> None:
+    arguments = [SimpleNamespace(name="a", kind="descriptor", element="f16"), SimpleNamespace(name="n", kind="number")]
+    kernel: Any = SimpleNamespace(manifest=SimpleNamespace(arguments=arguments))
+    assert not odd_rows(kernel, {"a": (3, 8)})
+    assert "`a`" in odd_rows(kernel, {"a": (8, 3)})
