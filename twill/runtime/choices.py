@@ -36,9 +36,9 @@ Key = tuple[Any, ...]
 @dataclass
 class Choice:
     """Of launches of one size on one GPU. ranked: members that can still be taken, the best first. decided: whether
-    only the first has launches. cycles: that each member is predicted to take. round: of `ROUNDS`; issued: launches in
-    it. times: of each timed member, microseconds. missed: launches that could not be timed;
-    starved: those for which the GPU waited for the host."""
+    only the first has launches. cycles: that each member is predicted to take. round: which of `ROUNDS`; issued:
+    launches in it. times: of each timed member, microseconds. missed: launches that could not be timed; starved: those
+    for which the GPU waited for the host."""
 
     key: Key
     device: int
@@ -114,6 +114,8 @@ class MemberChoices:
         if choice.decided or captures(stream):
             return choice.ranked[0], None
         with self.lock:
+            if choice.decided:  # by another thread
+                return choice.ranked[0], None
             self._collect(choice)
             timed = self._advance(choice)
             choice.decided = timed or choice.missed >= MISSED
