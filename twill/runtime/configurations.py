@@ -1,9 +1,9 @@
 """Which configuration of an autotuned kernel has a launch, once some of them have emitted kernels.
 
-An autotuner times its configurations at the first launch of a key: as Triton's kernels, also where emitted ones are
-there already (`time_triton`); otherwise it would time those that run while they are compared. What is emitted may make
-another configuration the fastest. It is not timed by launching again: when emitted kernels have
-become ready, the configurations that they belong to have the program's next launches, one after the other, until each
+An autotuner times its configurations at the first launch of a key. What it times are Triton's kernels, also where
+emitted ones are ready already (`time_triton`): otherwise it would time whichever of the two has a launch while they are
+compared. Emitted kernels may make another configuration the fastest. That is not found out by launching again: when
+some are ready, the configurations that they belong to have the program's next launches, one after the other, until each
 has its verdict (`twill.runtime.comparison`). A verdict says how an emitted kernel stands to Triton's of the same
 configuration; the autotuner said how Triton's stand to each other; together they say which configuration is fastest.
 
@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from twill.runtime.timing import Timing
+from twill.runtime.autotuner_bench import AutotunerBench
 from twill.runtime.verdict import MARGIN, PredictedVerdict, Verdict
 
 MOST_TURNS = 48  # launches until a verdict of one configuration, which takes 19 if every time can be read
@@ -32,11 +32,12 @@ AnyVerdict = Verdict | PredictedVerdict
 class EmittedKernels(Protocol):
     """What is asked of a kernel's launches (`twill.runtime.dispatch.Dispatch`).
 
-    readied: how many of its emitted kernels became ready in this process so far. timing: whether launches are timed.
+    readied: how many of its emitted kernels became ready in this process so far. bench: whether an autotuner times
+    launches.
     """
 
     readied: int
-    timing: Timing
+    bench: AutotunerBench
 
     def has_emitted(self, constants: Mapping[str, Any]) -> bool:
         """Whether a variant with these constants, among others, has an emitted kernel."""
@@ -163,10 +164,11 @@ class ConfigurationTurns(dict[Any, Any]):
 
 
 def time_triton(tuner: Any, emitted: EmittedKernels) -> None:
-    """Have an autotuner time Triton's kernels, whatever is emitted."""
+    """Have an autotuner time Triton's kernels, whatever is emitted. `_bench` is Triton's name for what times one
+    configuration."""
 
     def bench(*args: Any, **kwargs: Any) -> Any:
-        with emitted.timing.under_way():
+        with emitted.bench.run():
             return type(tuner)._bench(tuner, *args, **kwargs)
 
     tuner._bench = bench

@@ -19,6 +19,7 @@ from typing import Any
 from triton.runtime.driver import driver
 
 from twill.exc import KernelNotReady, TwillError
+from twill.runtime.autotuner_bench import AutotunerBench
 from twill.runtime.comparison import TimedComparison, TritonTurn
 from twill.runtime.current import capturing, device_of
 from twill.runtime.forks import renew_after_fork
@@ -31,7 +32,6 @@ from twill.runtime.plans import STALE, Call, Plans, PreparedLaunch, RefusedLaunc
 from twill.runtime.policy import JitSettings
 from twill.runtime.quick_match import quick_match
 from twill.runtime.reasons import Reasons
-from twill.runtime.timing import Timing
 from twill.runtime.triton_launch import TritonLauncher
 from twill.runtime.triton_plan import MOST, SeenCalls, triton_plan, usual
 from twill.runtime.unusual import never, unusual
@@ -62,7 +62,7 @@ class Dispatch:
     was. stays: Triton's compiled kernels whose variants were looked into and have no emitted kernel so far; seen: how
     calls that they were launched for are recognized. used: the emitted kernels that calls are recognized for. readied:
     how many emitted kernels became ready after their variants were launched as Triton's. sized: numbers that say which
-    emitted kernel a launch has (`twill.runtime.tiled_dispatch`). timing: whether a thread's launches are timed.
+    emitted kernel a launch has (`twill.runtime.tiled_dispatch`). bench: of an autotuner around the kernel.
     """
 
     def __init__(self, original: Any, chosen: JitSettings) -> None:
@@ -81,7 +81,7 @@ class Dispatch:
         self.never = never(original, chosen)
         self.variants = None if self.never else Variants(original, chosen)
         self.sized: frozenset[str] = frozenset()
-        self.timing = Timing(chosen.compares)
+        self.bench = AutotunerBench(chosen.compares)
         if self.never and chosen.policy != "off":
             self.reasons.report(self.never)
 
@@ -135,7 +135,7 @@ class Dispatch:
 
         if self.chosen.policy == "require":
             self.variants.prepared(known, compile_it, MadeLaunch(grid, asked.bound))
-        if known.kernel is not None and not self.timing.as_triton:
+        if known.kernel is not None and not self.bench.running:
             try:
                 reason: str | TritonTurn = self.emitted(known, known.kernel, hot, call, grid, asked.bound, args, kwargs)
             except AfterLaunch as after:

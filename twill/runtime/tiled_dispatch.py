@@ -41,8 +41,8 @@ class TiledDispatch(Dispatch):
 
     def look_into(self, hot: Hot | None, call: object, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """As `Dispatch.look_into`, if no member has the launch."""
-        none = self.tilings is None or self.timing.as_triton or hooked() or self.original.pre_run_hooks
-        asked = None if none else self.ask(args, kwargs)
+        no_member = self.tilings is None or self.bench.running or hooked() or self.original.pre_run_hooks
+        asked = None if no_member else self.ask(args, kwargs)
         if asked is not None and not unusual(self.original, asked.options):
             family = self.family_of(asked, grid)
             if family is not None and family.choices is not None:
