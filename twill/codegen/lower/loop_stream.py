@@ -17,6 +17,7 @@ from twill.codegen.lower.tensor_use import TensorUse
 from twill.codegen.lower.values import Ages, Overwritten, Reading, Values, ages, fetches, touched
 
 LAG = 2  # slots of a ring that MMAs in flight hold
+FETCHED = 1  # cycles in front of its first reader, that a value of another group is fetched
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class _LoopStreams:
         received = self.received(region, tasks)
         for number, (place, start) in enumerate(received.items()):
             carried = self.is_carried(self.plan.tasks[place])
-            events.append(StreamEvent(("receive", number), start - 1, carried=carried))
+            events.append(StreamEvent(("receive", number), start - FETCHED, carried=carried))
         stream = arrange(events, interval)
         return self.with_versions(LoopStream(region, tuple(tasks), tuple(received), stream, ahead=tuple(ahead)))
 
@@ -174,16 +175,14 @@ class _LoopStreams:
             yield from (start - (start - ends) // interval * interval for start in self.waits(tasks, task.region))
 
     def waits(self, tasks: list[Task], region: int) -> list[int]:
-        """When this group waits for tiles that others compute; also for those that it only reads behind the loop."""
-        found = [
-            other.start
-            for other in tasks
-            for source in (*self.plan.slot_sources(other), *self.plan.register_sources(other))
-            if self.is_handed(source, region)
+        """When this group waits for what others compute: where MMAs read a slot, and where a value is fetched into
+        registers, be it for behind the loop alone."""
+        slots = [
+            other.start for other in tasks for source in self.plan.slot_sources(other) if self.is_handed(source, region)
         ]
-        read = {self.plan.place_of(source) for other in tasks for source in self.plan.register_sources(other)}
-        makers = [self.plan.tasks[place] for place in self.read_afterwards(region) if place not in read]
-        return [*found, *(maker.start + maker.latency for maker in makers)]
+        received = self.received(region, tasks)
+        computed = (place for place in received if self.rings[place].aref.transport == "registers")
+        return [*slots, *(received[place] - FETCHED for place in computed)]
 
     def loader(self, source: Source, region: int) -> Task | None:
         """What fills a slot in a loop for a group that reads it there, if that loads tiles in the loop's order."""
