@@ -15,6 +15,7 @@ TEXT = """kernel = "k"
 [[specialization]]
 name = "one"
 grid = ["cdiv(M, BLOCK)", "2"]
+signature = { x = "*bf16:16", y = "tensordesc<bf16[64]>", M = "i32:16", N = "i32", stride = "i64", scale = "fp32" }
 [specialization.constexprs]
 BLOCK = 128
 dtype = "tl.bfloat16"
@@ -52,12 +53,16 @@ def test_a_case_has_grid_shapes_and_scalars(tmp_path: Path) -> None:
         ('"M * 2"', '"M if N else 2"', "is not arithmetic"),
         ('"N", scale', '"N +", scale', "not an expression"),
         ('"N", scale', '"N // 0", scale', "problem"),
+        (', scale = "1 / sqrt(stride)"', "", "the argument scale has no value"),
+        ('stride = "N", scale = "1 / sqrt(stride)"', "scale = 2", "the argument stride has no value"),
+        ('x = ["M", "N"], ', "", "the tensor x has no shape"),
+        (', y = ["M * 2"]', "", "the tensor y has no shape"),
     ],
 )
 def test_mistakes_name_file_and_line(tmp_path: Path, before: str, after: str, words: str) -> None:
     with pytest.raises(MalformedSidecar, match=words) as caught:
         problem(tmp_path, TEXT.replace(before, after))
-    assert caught.value.file.endswith("k.twill.toml") and caught.value.line == 8
+    assert caught.value.file.endswith("k.twill.toml") and caught.value.line == 9
 
 
 def test_unknown_keys_and_wrong_types_are_refused(tmp_path: Path) -> None:

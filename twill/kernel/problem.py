@@ -95,6 +95,19 @@ class ProblemTable:
         scalars |= {f"{name}[{place}]": number for name, of in tables.items() for place, number in enumerate(of)}
         return Case(dict(sizes), grid, shapes, scalars, tables)
 
+    def check(self, signature: Mapping[str, str]) -> None:
+        """Raises MalformedSidecar if a runtime argument has no value here, or a tensor no shape. signature: their types
+        by name."""
+        for name, text in signature.items():
+            tensor = text.startswith(("*", "tensordesc"))
+            if tensor and name not in self.tensors:
+                raise self._wrong(f"the tensor {name} has no shape", f'{name} = ["..."] among `tensors`')
+            if not tensor and name not in self.units and name not in self.scalars:
+                raise self._wrong(
+                    f"the argument {name} has no value",
+                    f"scalars = {{ {name} = 0.5 }}" if text.startswith(("fp", "bf")) else f"units = {{ {name} = 1 }}",
+                )
+
     def _table(self, name: str, shapes: Mapping[str, tuple[int, ...]], names: Mapping[str, Number]) -> tuple[int, ...]:
         """The numbers in a tensor of integers."""
         if name not in shapes:

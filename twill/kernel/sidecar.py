@@ -129,6 +129,8 @@ def _specialization(table: Table, kernel: str) -> SidecarTable:
         raise _malformed(table, "split", f"K cannot be split into {read.split} parts", "split = 2, or more")
     if len(read.grid) > 3:
         raise _malformed(table, "grid", "the grid has more than three dimensions", "at most three expressions")
+    if read.problem is not None:
+        read.problem.check(read.signature)
     return read
 
 
