@@ -49,7 +49,6 @@ class Row:
     def name(self) -> str:
         return f"{self.sequences} of {self.least}..{self.most}, {self.heads} heads of keys"
 
-
     @property
     def rounds(self) -> int:
         """Launches of each contestant."""

@@ -13,13 +13,17 @@ import pytest
 from tests.kernels import H100
 from twill.codegen.emission import Extracted, emit_scheduled, extract
 from twill.codegen.emit import Emission
+from twill.codegen.lower.made_maps import MadeMaps
+from twill.codegen.lower.memory import SharedMemoryPlan
+from twill.codegen.lower.scalars import ScalarTable
 from twill.codegen.print.gluon.sayable import refuse_at_once
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch, launches, sidecar_problem
 from twill.codegen.verify.abstract.operands import operand_violations
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.warp.expression import Apply
+from twill.codegen.warp.expression import Apply, Expr, Local, Number
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.program import (
+    BulkCommit,
     BulkWait,
     CountReuse,
     If,
@@ -28,7 +32,9 @@ from twill.codegen.warp.program import (
     ScalarLoop,
     Settle,
     ShowMaps,
+    SlotRef,
     Stmt,
+    TensorMapSpec,
     TmaStore,
     WarpProgram,
     walk,
@@ -50,6 +56,7 @@ from twill.tile.translate.translate import _around, _program
 from twill.tile.vocabulary import ELECTED
 from twill.trial.execute import verified
 
+Block = tuple[Stmt, ...]
 KERNELS = "tests/walk_kernels.py"
 RAGGED = [(72, 104, 40), (0, 64, 64), (8, 64, 0), (64, 8, 136), (200, 72, 64)]
 PROBLEMS = [(128, 64, 128), (0, 64, 64), (64, 128, 0), (-5, 64, 64), (64, 64, 192), (192, 64, 64)]
@@ -218,13 +225,39 @@ def test_tensor_maps_are_made_where_the_problem_is_another() -> None:
     assert [entry.made for entry in made.maps] == [1, 1, 2]  # of the stores, and the first and second that are loaded
 
 
-def test_maps_of_results_are_made_in_front_of_the_loop_and_shown_behind_it() -> None:
-    """Their stores are behind it alone; maps that are loaded through are shown at once."""
+def test_maps_are_made_and_shown_while_the_first_tiles_are_on_their_way() -> None:
+    """In front of the loop. Where results are stored, what the instance before stored may still be on its way: that
+    went through the map that is not made now."""
     for group in emission("products", "products").program.groups:
         at = {kind: [n for n, stmt in enumerate(group.body) if any(isinstance(one, kind) for one in walk((stmt,)))]
               for kind in (MakeMap, Pipeline, ShowMaps)}  # fmt: skip
-        assert max(at[MakeMap]) < min(at[Pipeline])
-        assert (min(at[ShowMaps]) > max(at[Pipeline])) == any(isinstance(stmt, TmaStore) for stmt in group.stmts)
+        assert max(at[MakeMap]) <= min(at[ShowMaps]) < min(at[Pipeline])
+        copies = sum(isinstance(stmt, BulkCommit) for stmt in group.stmts)
+        waits = [stmt.pending for stmt in walk(group.body) if isinstance(stmt, BulkWait) and not stmt.read]
+        assert waits == ([copies] if copies else [])
+
+
+COPY: tuple[Stmt, ...] = (TmaStore(0, (), SlotRef(0)), BulkCommit())
+MAY: Expr = Local("may", "i1")
+
+
+@pytest.mark.parametrize(
+    "loops, behind, pending",
+    [
+        ((), (If(MAY, COPY * 2),), 2),
+        ((), (If(MAY, (If(Local("if_so", "i1"), COPY),)),), 0),  # an instance may store nothing
+        ((), (If(Local("if_so", "i1"), COPY),), 0),
+        ((), (If(MAY, COPY, (BulkCommit(),)),), 0),
+        ((), (If(MAY, COPY), If(MAY, (TmaStore(1, (), SlotRef(0)), BulkCommit()))), 0),  # of another map
+        ((If(MAY, COPY),), (If(MAY, COPY),), 0),
+    ],
+)
+def test_copies_that_not_every_instance_has_are_waited_for(loops: Block, behind: Block, pending: int) -> None:
+    nothing = Number(0, "i64")
+    seen = TensorMapSpec(0, "c", "f16", (None, None), (nothing, nothing), nothing, (64, 64), 128)
+    made = MadeMaps(SharedMemoryPlan("k.py"), ScalarTable.__new__(ScalarTable))
+    made.of(seen, 1, where=MAY)
+    assert made.pending(loops, behind) == pending
 
 
 def test_groups_of_whole_warps_know_that_all_lanes_have_one_trip_count() -> None:
@@ -266,12 +299,25 @@ def test_a_panel_of_a_result_waits_for_the_one_that_was_in_its_buffer() -> None:
     assert waits == [[0, 1, 1, 1]] * 2  # four panels in two buffers
 
 
+def edited_waits(block: Block, change: Callable[[int], int]) -> Block:
+    """With other numbers of copies that may go on where writes are waited for."""
+    made = (
+        replace(stmt, pending=change(stmt.pending)) if isinstance(stmt, BulkWait) and not stmt.read else stmt
+        for stmt in block
+    )
+    return tuple(with_blocks(stmt, lambda inner: edited_waits(inner, change)) for stmt in made)
+
+
 FAULTS = {
     "a map that no group makes": (lambda block: without(block, lambda s: isinstance(s, MakeMap)), "map"),
     "a map that is not shown": (lambda block: without(block, lambda s: isinstance(s, ShowMaps)), "map"),
     "a map made anew under copies": (lambda block: without(block, lambda s: isinstance(s, Settle)), "map"),
     "a map made anew under stores": (
         lambda block: without(block, lambda s: isinstance(s, BulkWait) and not s.read),
+        "map",
+    ),
+    "a map made anew under stores of the problem before the last": (
+        lambda block: edited_waits(block, lambda pending: 2 * pending),
         "map",
     ),
     "a map of the problem before": (

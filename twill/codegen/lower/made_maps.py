@@ -15,6 +15,7 @@ from twill.codegen.lower.scalars import ScalarTable
 from twill.codegen.lower.walk import walk_of
 from twill.codegen.warp.expression import Apply, Expr, Local, Lookup, Number, NumPrograms, ProgramId, Symbol
 from twill.codegen.warp.program import (
+    BulkCommit,
     BulkWait,
     CountReuse,
     If,
@@ -61,26 +62,38 @@ class MadeMaps:
         return self.known[seen][0]
 
     def statements(self, loops: Sequence[Stmt], behind: Sequence[Stmt]) -> Iterator[Stmt]:
-        """The group's stream with them, of what it has up to its last loop and behind it. A map is made in front of it
-        all, behind the definitions of its scalars. What is stored behind the loops alone goes through maps that are
-        shown there: what was written of them, and what was stored before, is in memory by then."""
+        """The group's stream with them, of what it has up to its last loop and behind it. Maps are made and shown in
+        front of it all, behind the definitions of their scalars: while they are, the loads of the first tiles are on
+        their way."""
         if not self.known:
             yield from (*loops, *behind)
             return
         makes = tuple(self.guarded(stmt) for _, stmt in self.known.values())
         show = ShowMaps(tuple(stmt.map for _, stmt in self.known.values()))
         waits = tuple(Settle(cursor) for cursor in self.cursors)
-        stored = (BulkWait(0, read=False),) if self.stores else ()
-        late = not self.cursors and loops and not any(isinstance(stmt, TmaStore) for stmt in walk(tuple(loops)))
-        early, shown = ((*waits, *makes), (*stored, show)) if late else ((*waits, *stored, *makes, show), ())
+        stored = (BulkWait(self.pending(loops, behind), read=False),) if self.stores else ()
         values = self.leaves(expr for _, stmt in self.known.values() for expr in expressions(stmt))
+        early = (*waits, *stored, *makes, show)
         if values is None:
-            yield from (*early, *loops, *shown, *behind)
+            yield from (*early, *loops, *behind)
             return
         alike = self.scalars.fresh("same_tensors")
         first = Apply("compare", (Local(alike), Number(0)), "i1", (("predicate", "eq"), ("signed", 1)))
         yield CountReuse(alike, values)
-        yield from (If(first, early), *loops, *([If(first, shown)] if shown else []), *behind)
+        yield from (If(first, early), *loops, *behind)
+
+    def pending(self, loops: Sequence[Stmt], behind: Sequence[Stmt]) -> int:
+        """How many of the copies from shared memory that were committed last may go on while maps are made anew: those
+        of the instance before, which go through the map that is not made now. 0 where copies go through other maps,
+        too, or an instance may have others than those for which a map is made."""
+        stmts = (*loops, *behind)
+        maps = {stmt.map for stmt in walk(stmts) if isinstance(stmt, TmaStore)}
+        commits = sum(isinstance(stmt, BulkCommit) for stmt in walk(stmts))
+        where = [self.where.get(number) for number in maps]
+        bodies = [stmt.body for stmt in behind if isinstance(stmt, If) and [stmt.condition] == where]
+        always = sum(isinstance(stmt, BulkCommit) for block in (behind, *bodies) for stmt in block)
+        alone = [made.id for made, _ in self.known.values()] == [*maps]
+        return commits if alone and always == commits else 0
 
     def guarded(self, stmt: MakeMap) -> Stmt:
         """The statement, where what it needs holds."""
