@@ -29,7 +29,7 @@ from unittest import mock
 from benchmarks.autotuned import microseconds
 
 NEAR = 2e-2  # relative distance of results that are sums in another order, rounded to 16 bits
-TURNS, ROUNDS = 9, 60
+TURNS, ROUNDS = 9, 120
 PAUSE = 3.0  # seconds in which what recognizes launches is compiled (docs/jit.md)
 SCALE = 0.5  # of attention
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,10 +18,14 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 import twill
 from tests.jit_kernels import World, emitted, plain, scale
 from tests.runtime.test_comparison import ENOUGH, drained
+from twill.runtime.autotuner_bench import AutotunerBench
+from twill.runtime.comparison import CLEAR_SAMPLES, WARMUP
+from twill.runtime.configurations import ConfigurationTurns
 from twill.runtime.jit import TwillKernel, take_turns
 from twill.runtime.policy import settings
 from twill.runtime.request import Prepared, PrepareRequest
 from twill.runtime.script import every_kernel
+from twill.runtime.verdict import Verdict
 
 TIMES = {64: 1.0, 32: 1.2, 128: 1.5, 16: 9.0}  # of Triton's kernels, by BLOCK
 
@@ -193,6 +200,84 @@ def test_where_emitted_kernels_run_in_any_case_nothing_takes_turns(world: World)
     tuned_first(tuned)
     tuned.release()
     assert {tuned.launch() for _ in range(5)} == {64}
+
+
+class Ready:
+    """Every configuration has an emitted kernel."""
+
+    readied, bench = 1, AutotunerBench(compares=True)
+
+    def has_emitted(self, constants: Mapping[str, Any]) -> bool:
+        return True
+
+    def capturing(self) -> bool:
+        return False
+
+
+@dataclass
+class Known:
+    """A comparison as far as it has come."""
+
+    verdict: Verdict | None = None
+    fastest: float | None = None
+    waiting: bool = False
+
+    def least(self) -> float | None:
+        return self.fastest
+
+    def awaits(self) -> bool:
+        return self.waiting
+
+
+def three_configurations() -> tuple[ConfigurationTurns, list[triton.Config]]:
+    """Of one key, as an autotuner has timed them: 1.0, 1.2 and 1.4 ms."""
+    configs = [triton.Config({"BLOCK": block}) for block in (64, 32, 128)]
+    tuner = SimpleNamespace(configs=configs, configs_timings=None)
+    turns = ConfigurationTurns(tuner, Ready())
+    turns["key"] = configs[0]
+    tuner.configs_timings = dict(zip(configs, (1.0, 1.2, 1.4), strict=True))
+    return turns, configs
+
+
+def launched(turns: ConfigurationTurns, known: Known) -> triton.Config:
+    """The configuration of the next launch, after which its comparison is `known`."""
+    config, turn = turns["key"], turns.taken()
+    assert turn is not None and turn.config is config
+    turn.over(known)
+    return config
+
+
+@pytest.mark.parametrize(("fastest", "goes_on"), [(560.0, False), (540.0, True), (None, True)])
+def test_a_configuration_whose_first_launches_are_far_behind_has_no_more(fastest: float | None, goes_on: bool) -> None:
+    """500 us are known of another one."""
+    turns, configs = three_configurations()
+    assert launched(turns, Known(Verdict((500.0,) * 8, (900.0,) * 8, "here"))) is configs[0]
+    assert launched(turns, Known(fastest=fastest)) is configs[1]
+    assert launched(turns, Known()) is configs[1 if goes_on else 2]
+
+
+def test_while_the_gpu_has_not_come_to_a_configuration_the_fastest_has_the_launches() -> None:
+    turns, configs = three_configurations()
+    assert launched(turns, Known(Verdict((700.0,) * 8, (1000.0,) * 8, "here"))) is configs[0]
+    known = Known()
+    assert launched(turns, known) is configs[1]
+    known.waiting = True
+    assert [turns["key"] for _ in range(5)] == [configs[0]] * 5 and turns.taken() is None
+    known.waiting = False
+    assert launched(turns, Known(Verdict((400.0,) * 8, (1200.0,) * 8, "here"))) is configs[1]
+    assert launched(turns, Known(Verdict((900.0,) * 8, (1400.0,) * 8, "here"))) is configs[2]
+    assert [turns["key"] for _ in range(3)] == [configs[1]] * 3
+
+
+def test_a_program_that_runs_ahead_of_the_gpu_launches_a_configuration_a_few_times(world: World) -> None:
+    tuned = Tuned(world)
+    tuned_first(tuned)
+    tuned.release()
+    world.cuda.cost, world.cuda.behind = 4.0, True
+    few = 2 * (WARMUP + CLEAR_SAMPLES)
+    assert [tuned.launch() for _ in range(few + 10)] == [128] * few + [64] * 10
+    world.cuda.behind = False
+    assert [tuned.launch() for _ in range(ENOUGH + 4)][-4:] == [128] * 4
 
 
 def test_a_script_s_autotuners_know_its_kernels(world: World) -> None:

@@ -159,6 +159,19 @@ class TimedComparison:
             self.pending.append((side, interval))
         return True
 
+    def least(self) -> float | None:
+        """Microseconds of the fastest launch of either, once a few of each are timed; None as long as they are not."""
+        few = min(map(len, self.times.values())) < CLEAR_SAMPLES
+        return None if few else min(min(times) for times in self.times.values())
+
+    def awaits(self) -> bool:
+        """Whether a few launches of each are issued whose times are not there yet. One more would say nothing now."""
+        if self.verdict is not None or min(self.issued.values()) < WARMUP + CLEAR_SAMPLES:
+            return False
+        with self.lock:
+            self.collect()
+            return bool(self.pending)
+
     def forget(self, side: Side, interval: TimedInterval | None) -> None:
         """A launch was not made."""
         with self.lock:

@@ -6,6 +6,8 @@ compared. Emitted kernels may make another configuration the fastest. That is no
 some are ready, the configurations that they belong to have the program's next launches, one after the other, until each
 has its verdict (`twill.runtime.comparison`). A verdict says how an emitted kernel stands to Triton's of the same
 configuration; the autotuner said how Triton's stand to each other; together they say which configuration is fastest.
+One whose first few launches, of either kernel, take clearly longer than those of another one that has its verdict is
+left without; and while the GPU has not come to a configuration's first few, the fastest one has the launches.
 
 `ConfigurationTurns` is the autotuner's own `cache`: it asks there, by key, for the configuration of every launch.
 """
@@ -25,8 +27,23 @@ MOST_TURNS = 48  # launches until a verdict of one configuration, which takes 19
 LONGEST = 1e9  # milliseconds; what an autotuner could not build or launch takes for ever
 NOT_ASKED = -1  # `TunedKey.readied` of a key whose configurations had no turns yet
 HOPELESS = 3.0  # times the fastest configuration's time as Triton's: no emitted kernel makes that good
+BEHIND = 1.1  # times the fastest launches of another configuration: more launches do not make that good
 
 AnyVerdict = Verdict | PredictedVerdict
+
+
+class Compared(Protocol):
+    """What is asked of a comparison (`twill.runtime.comparison.TimedComparison`)."""
+
+    verdict: AnyVerdict | None
+
+    def least(self) -> float | None:
+        """Microseconds of the fastest launch of either kernel, once a few of each are timed."""
+        ...
+
+    def awaits(self) -> bool:
+        """Whether a few launches of each are issued whose times are not there yet."""
+        ...
 
 
 class EmittedKernels(Protocol):
@@ -51,7 +68,8 @@ class EmittedKernels(Protocol):
 @dataclass
 class TunedKey:
     """Of one key of an autotuner. times: of its configurations as Triton's kernels. stale: the autotuner's times of
-    another key, while those of this one are not there. readied: `EmittedKernels.readied` when `best` was found."""
+    another key, while those of this one are not there. readied: `EmittedKernels.readied` when `best` was found.
+    compared: what had launches and has no verdict."""
 
     best: Any
     stale: Any
@@ -59,6 +77,13 @@ class TunedKey:
     times: dict[Any, float] = field(default_factory=dict)
     turns: dict[Any, int] = field(default_factory=dict)
     verdicts: dict[Any, AnyVerdict] = field(default_factory=dict)
+    compared: dict[Any, Compared] = field(default_factory=dict)
+
+    def least(self) -> float:
+        """Microseconds of the fastest kernel that has a verdict, of all configurations."""
+        measured = [one for one in self.verdicts.values() if isinstance(one, Verdict)]
+        sides = (times for one in measured for times in (one.emitted, one.triton))
+        return min(map(statistics.median, sides), default=LONGEST)
 
 
 @dataclass(frozen=True)
@@ -68,10 +93,16 @@ class ConfigurationTurn:
     tuned: TunedKey
     config: Any
 
-    def over(self, verdict: AnyVerdict | None) -> None:
-        """The launch was made. verdict: of its variant at its size, as far as there is one."""
-        if verdict is not None:
-            self.tuned.verdicts[self.config] = verdict
+    def over(self, compared: Compared | None) -> None:
+        """The launch was made. compared: its variant at its size, as far as it is compared."""
+        tuned, config = self.tuned, self.config
+        if compared is None:
+            return
+        tuned.compared[config] = compared
+        if compared.verdict is not None:
+            tuned.verdicts[config] = compared.verdict
+        elif (least := compared.least()) is not None and least > BEHIND * tuned.least():
+            tuned.turns[config] = MOST_TURNS
 
 
 class ConfigurationTurns(dict[Any, Any]):
@@ -123,6 +154,8 @@ class ConfigurationTurns(dict[Any, Any]):
         for config in sorted(times, key=lambda one: times[one]):
             open_ = config not in tuned.verdicts and tuned.turns.get(config, 0) < MOST_TURNS
             if open_ and times[config] <= limit and self.emitted.has_emitted(config.kwargs):
+                if config in tuned.compared and tuned.compared[config].awaits():
+                    return tuned.best
                 tuned.turns[config] = tuned.turns.get(config, 0) + 1
                 self.local.turn = ConfigurationTurn(tuned, config)
                 return config

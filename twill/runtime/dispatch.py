@@ -338,8 +338,8 @@ class Dispatch:
         """Whether a CUDA graph is captured on the current stream."""
         return capturing()
 
-    def verdict_of(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Verdict | PredictedVerdict | None:
-        """Of the variant and the class of sizes of a call that was launched, if there is one by now."""
+    def comparison_of(self, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TimedComparison | None:
+        """Of the variant and the class of sizes of a call that was launched, if there is one."""
         asked = self.ask(args, kwargs)
         known = None if asked is None or self.variants is None else self.variants.known.get(asked.name)
         if asked is None or known is None:
@@ -349,7 +349,7 @@ class Dispatch:
         own = comparisons.get(size_class(sizes, asked.bound).bits)
         if own is None and comparisons:  # what differs is in no tensor map: it was launched as one of an earlier class
             own = next(reversed(comparisons.values()))
-        return None if own is None else own.verdict
+        return own
 
     def decided(self, known: KnownVariant, verdict: Verdict | PredictedVerdict) -> None:
         """A kernel that was slower in every class of sizes is left, so that its launches are not looked at."""

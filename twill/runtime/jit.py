@@ -89,7 +89,7 @@ class TwillKernel(JITFunction):  # type: ignore[misc]
         turn = None if self.twill_tuned is None else self.twill_tuned.taken()
         if turn is not None:
             launched = self.twill_start(grid, args, kwargs)
-            turn.over(dispatch.verdict_of(grid, args, kwargs))
+            turn.over(dispatch.comparison_of(grid, args, kwargs))
             return launched
         return self.twill_start(grid, args, kwargs)
 
