@@ -15,6 +15,7 @@ from twill.codegen.lower.cursors import Cursors
 from twill.codegen.lower.exponentials import in_part, polynomial_of
 from twill.codegen.lower.flushes import Flush, flush
 from twill.codegen.lower.indices import IndexTiles, padding, places_of
+from twill.codegen.lower.jumps import meets_jump
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import LoweringPlan
@@ -136,7 +137,7 @@ class LoweringScope:
         operands = tuple(self.operand(step, p, step.results[0], layout) for p in range(len(step.op.operands)))
         strict = self.plan.wired.program.strict
         approximate = step.op.kind == "div" and dict(step.op.attributes).get("rounding") != "rn" and not strict
-        if approximate and self.divides_by_vector(operands[1], result):
+        if approximate and self.divides_by_vector(operands[1], result) and not meets_jump(self.tiles, step.results[0]):
             divisor = operands[1]
             assert isinstance(divisor, Reg)
             held = self.registers.fragment(divisor.fragment)
