@@ -1,8 +1,8 @@
 """Whether the last place of a number decides more than the last place of what is stored.
 
-A number that is rounded to a whole one, or compared with a bound, becomes another one at once: `(x / scale).to(tl.int8)`
-is 127 where the quotient is 127, and 126 one unit in the last place below. Such numbers are computed as they are
-written, whatever is as exact otherwise.
+A number that is rounded to a whole one, or compared with a bound, becomes another one at once: `(x / y).to(tl.int8)` is
+127 where the quotient is 127, and 126 where it is one unit in the last place less. Such numbers are computed as they
+are written, whatever is as exact otherwise.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from twill import exc
 from twill.codegen.compile.nvrtc import compile_cubin
 from twill.codegen.print.cuda.elements import BYTES
 from twill.codegen.print.cuda.print_elementwise import PRINTERS, ElementwiseOperation, print_elementwise
+from twill.codegen.print.cuda.print_expression import literal
 from twill.codegen.print.cuda.printer import print_cuda
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import Blocked
@@ -127,6 +128,8 @@ def test_divisions_and_roots_are_as_exact_as_the_kernel_says() -> None:
     assert text("exp", "f32", 1, accurate=1) == "expf(a)"
     assert text("exp", "f32", 1, subnormal=1) == "ex2_subnormal(a * 1.4426950408889634f)"
     assert text("max", "f64", propagate_nan=1) == "max_nan(a, b)"
+    assert literal(float("inf"), "f64") == "(double)infinity()"  # else no function is meant by fmin(a, infinity())
+    assert (literal(float("-inf"), "f32"), literal(float("nan"), "f64")) == ("-infinity()", "(double)not_a_number()")
 
 
 @pytest.mark.parametrize(("kind", "count", "said", "instruction"), [

@@ -47,6 +47,12 @@ def rows(x, y, stride, n, B: tl.constexpr):
     tl.store(y + o, tl.load(x + o, mask=tl.arange(0, B) < n), mask=tl.arange(0, B) < n)
 
 @triton.jit
+def parts(x, y, heads, chunks, n, B: tl.constexpr):
+    i, inside = tl.arange(0, B), tl.arange(0, B) < n
+    part = tl.program_id(0) * heads * chunks + tl.program_id(1) * chunks + tl.program_id(2)
+    tl.store(y + part, tl.max(tl.load(x + part * B + i, mask=inside, other=0.0)))
+
+@triton.jit
 def looked_up(x, y, at, stride, n, B: tl.constexpr):
     i, inside = tl.program_id(0) * stride + tl.arange(0, B), tl.arange(0, B) < n
     tl.store(y + i, tl.load(x + i + tl.load(at + tl.program_id(0)), mask=inside), mask=inside)
@@ -144,6 +150,15 @@ def test_what_a_distance_is_multiplied_with_makes_its_number_smaller(file: Path,
     """A tensor is as large as the addresses that are made: rows of 16384 times 128 elements are none that end soon."""
     heads = program(file, "heads", f"WIDE={wide}")
     assert derived_problem(heads).scalars["stride"] == str(stride)
+
+
+def test_numbers_of_parts_that_are_multiplied_with_one_another_are_few(file: Path) -> None:
+    """`pid * heads * chunks`: of 16384 each, no tensor holds what the second program instance writes."""
+    sig = ("x=*fp32:16", "y=*fp32:16", "heads=i32", "chunks=i32", "n=i32")
+    tile = extract(f"{file}::parts", sig=sig, const=("B=64",)).program
+    assert derived_problem(tile).scalars == {"heads": "16", "chunks": "16"}
+    made = at(tile, 64)
+    assert made.arrays["y"].size < ROW and independent(tile, made)
 
 
 @pytest.mark.parametrize("n", [1, 2, 64, 65, 130])

@@ -69,9 +69,8 @@ def literal(value: int | float, element: str) -> str:
         if element == "i64":
             return f"{number}ll"
         return "(i32)0x80000000u" if number == -(1 << 31) else str(number)
-    if math.isnan(value):
-        return "not_a_number()"
-    if math.isinf(value):
-        return "infinity()" if value > 0 else "-infinity()"
+    if math.isnan(value) or math.isinf(value):
+        named = "not_a_number()" if math.isnan(value) else "infinity()" if value > 0 else "-infinity()"
+        return f"(double){named}" if element == "f64" else named
     text = repr(float(value))
     return text if element == "f64" else f"{text}f"

@@ -285,10 +285,16 @@ def _alone(stride: Polynomial) -> int | None:
 
 def _distance(program: TileProgram, argument: Argument, row: int) -> int:
     """A number for an argument that is a distance: `row`, less what addresses multiply it with at least (`H * 128`):
-    tensors would have as many times the elements."""
+    tensors would have as many times the elements. One that is multiplied with other distances (`pid * H * CHUNKS`), and
+    lies between no elements of a tile, counts what they are distances of: there are few."""
     accesses = [op.access for op in program.ops() if op.access]
     lengths = [axis.stride for access in accesses for axis in access.axes]
     lengths += [index.scale for access in accesses for index in access.indices]
+    if not any(argument.value in length.symbols() for length in lengths):
+        others = _strides(program) - {argument.value}
+        terms = (dict(term) for access in accesses for term, _ in access.constant.terms)
+        if any(argument.value in term and others & term.keys() for term in terms):
+            return max(NEAREST, argument.divisibility)
     lengths += [access.constant for access in accesses]
     factors = [
         abs(factor) for length in lengths for term, factor in length.terms if argument.value in dict(term)
