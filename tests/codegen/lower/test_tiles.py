@@ -191,3 +191,16 @@ def test_reshapes_across_axes_are_refused() -> None:
     with pytest.raises(exc.UnsupportedInKernel, match="reshaped across its axes") as raised:
         seen(p, p.op("reshape", x, shape=(32, 16), name="folded"))
     assert "extent 1" in raised.value.hint
+
+
+def test_a_sum_along_an_axis_of_one_element_tells_no_rows_from_columns() -> None:
+    """Beside a product, where other sums of matrices do."""
+    p = Programs()
+    p.argument("A", "ptr:bf16"), p.argument("B", "ptr:bf16"), p.argument("X", "ptr:f32"), p.argument("C", "ptr:f32")
+    a, b = p.load("A", (64, 64), "bf16", name="a"), p.load("B", (64, 128), "bf16", name="b")
+    zero = p.constant(0.0, (64, 128), "f32")
+    x = p.load("X", (1, 64, 128), "f32", name="x")
+    same = p.op("reduce", x, shape=(64, 128), axis=0, combine="add", name="same")
+    p.store("C", p.op("add", p.op("dot", a, b, zero), same))
+    tiles = whole(p.done())
+    assert tiles.core(made_by(tiles, "same")) == tiles.core(made_by(tiles, "x")) == (64, 128)

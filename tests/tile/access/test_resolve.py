@@ -278,6 +278,23 @@ tl.store(Y + i, x.to(tl.bfloat16))""".lstrip()
     assert [len(loop.carried) for loop in (first, second)] == [1, 1]
 
 
+def test_a_mask_that_is_made_of_bounds_and_of_data_holds_under_a_condition_on_data(
+    kernel_file: Callable[..., str],
+) -> None:
+    """As in an early return where a sequence ends: what is left of the mask is a value that the kernel did not have."""
+    body = """
+begin, end = tl.load(IDX), tl.load(IDX + 1)
+if begin + tl.program_id(0) >= end:
+    return
+i, j = begin + tl.program_id(0) + tl.arange(0, 1), tl.arange(0, 64)
+mask = (i[:, None] < end) & (j[None, :] < 48)
+at = tl.load(IDX + i[:, None] * 64 + j[None, :], mask=mask, other=-1)
+x = tl.load(X + at, mask=mask & (at >= 0), other=0.0)
+tl.store(Y + i[:, None] * 64 + j[None, :], x, mask=mask)""".lstrip()
+    *_, gathered, stored = accesses(resolved_source(kernel_file, body))
+    assert (gathered.base, stored.base) == ("X", "Y") and stored.transport == "plain"
+
+
 def test_what_only_an_address_needs_is_kept(kernel_file: Callable[..., str]) -> None:
     program = resolved_source(kernel_file, "tl.store(Y + tl.program_id(0) * 64 + tl.arange(0, 64), 1.0)")
     grid = next(op.results[0] for op in program.ops() if op.kind == "program_id")

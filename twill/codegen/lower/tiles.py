@@ -140,8 +140,9 @@ class TileLayouts:
         if kind in REARRANGE:
             return
         if kind == "reduce" and self.products and len(self.core(step.operands[0])) == 2:
-            axis = self.core_axes(step.operands[0]).index(int(str(step.op.attribute("axis"))))
-            self.say(step.results[0], axis, self.core(step.operands[0]))
+            axis, axes = int(str(step.op.attribute("axis"))), self.core_axes(step.operands[0])
+            if axis in axes:  # else it has one element, and all is as it was
+                self.say(step.results[0], axes.index(axis), self.core(step.operands[0]))
         matrix = next((core for cell in step.results if len(core := self.core(cell)) == 2), ())
         for cell in (*step.cells(), *step.results):
             shape = self.shape(cell)

@@ -196,7 +196,7 @@ class _Rewriter:
         elif kind != "tile_load":
             yield from self.give(op, kind, access, values[0], (*indices, *masks), layout)
         elif pad is None:
-            loaded = self.analysis.numbering.value(self.program.type_of(op.results[0]), op)
+            loaded = self.analysis.numbering.value(self.analysis.type_of(op.results[0]), op)
             yield from self.take(op, access, (*indices, *masks), layout, loaded)
             chosen = (op.operands[1], loaded, other[0])
             yield self.analysis.numbering.op("select", chosen, op.results[0], op)
@@ -220,7 +220,7 @@ class _Rewriter:
         sides = [left for operand in maker.operands for left in self.unbounded(op, operand, made)]
         if len(sides) < 2 or tuple(sides) == maker.operands:
             return (mask,) if len(sides) == 2 else tuple(sides)
-        both = self.analysis.numbering.value(self.program.type_of(mask), op)
+        both = self.analysis.numbering.value(self.analysis.type_of(mask), op)
         made.append(self.analysis.numbering.op("and", tuple(sides), both, op))
         return (both,)
 
@@ -243,7 +243,7 @@ class _Rewriter:
         window = self.analysis.forms.get(op.operands[0])
         if not isinstance(window, DescriptorWindow):
             raise self.not_affine(op, window)
-        block = self.program.type_of(op.operands[0]).shape
+        block = self.analysis.type_of(op.operands[0]).shape
         first = 1 if kind == "tile_load" else 2
         operands, guard = unguarded(op)
         address = address_of_block(window, block, tuple(map(self.analysis.integer, operands[first:])))
@@ -256,15 +256,15 @@ class _Rewriter:
         # The kernel's tile may lack leading axes of extent 1 that the block has.
         if kind == "tile_load":
             result = op.results[0]
-            if self.program.type_of(result).shape != block:
+            if self.analysis.type_of(result).shape != block:
                 result = self.analysis.numbering.value(TileType(block, access.element), op)
             yield self.moved(op, kind, masks, (result,), access)
             if result != op.results[0]:
                 yield self.analysis.numbering.op("reshape", (result,), op.results[0], op)
             return
         value = op.operands[1]
-        if self.program.type_of(value).shape != block:
-            seen = self.analysis.numbering.value(TileType(block, self.program.type_of(value).element), op)
+        if self.analysis.type_of(value).shape != block:
+            seen = self.analysis.numbering.value(TileType(block, self.analysis.type_of(value).element), op)
             yield self.analysis.numbering.op("reshape", (value,), seen, op)
             value = seen
         yield self.moved(op, kind, (value, *masks), (), access)
@@ -311,7 +311,7 @@ class _Rewriter:
                 return [], (guard,)
             spread = numbering.value(TileType(shape, "i1"), op)
             return [numbering.op("splat", (guard,), spread, op)], (spread,)
-        kind = self.program.type_of(masks[0])
+        kind = self.analysis.type_of(masks[0])
         spread, mask = numbering.value(kind, op), numbering.value(kind, op)
         if not kind.shape:
             return [numbering.op("and", (masks[0], guard), mask, op)], (mask,)
@@ -342,7 +342,7 @@ class _Rewriter:
         self, op: Op, kind: str, access: Access, value: int, more: tuple[int, ...], layout: MemoryLayout
     ) -> Iterator[Op]:
         """Views from the value that the kernel stores to the tile as memory has it, then the store. more: operands."""
-        numbering, element = self.analysis.numbering, self.program.type_of(value).element
+        numbering, element = self.analysis.numbering, self.analysis.type_of(value).element
         for view, attributes, shape in layout.views_before_store():
             seen = numbering.value(TileType(shape, element), op)
             yield numbering.op(view, (value,), seen, op, **attributes)
@@ -361,7 +361,7 @@ class _Rewriter:
 
     def access(self, op: Op, kind: str, address: Address, pad: float, promised: bool) -> Access:
         """The access at an address in memory's order, with its transport."""
-        element = self.program.type_of(op.operands[0]).element.partition(":")[2]
+        element = self.analysis.type_of(op.operands[0]).element.partition(":")[2]
         combine = combining(dict(op.attributes))
         alignment = self.arguments[address.base].divisibility
         declared = self.arguments[address.base].type.element.partition(":")[2]
