@@ -18,7 +18,7 @@ from twill.codegen.lower.dynamic_scheduler import Order
 from twill.codegen.verify.abstract.inputs import launch
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.parse import parse
-from twill.codegen.warp.program import Acquire, Consumed, Get, Publish, ReceiveElected, WarpProgram
+from twill.codegen.warp.program import Acquire, Consumed, Get, Multiply, Publish, ReceiveElected, WarpProgram
 from twill.codegen.warp.text import text
 from twill.kernel.problem import Case
 from twill.machine.description import Machine
@@ -92,6 +92,18 @@ def test_the_ptx_leaves_what_programs_in_the_same_order_do(kernel_file: Files, n
         found = verified(emission.build.ptx, emission.manifest, program, made, ctas)
         assert found.said() == []
         assert any(not np.array_equal(found.arrays[tensor], made.arrays[tensor]) for tensor in ("c", "w"))
+
+
+def test_products_of_tf32_are_held_against_the_program_as_it_is_written(kernel_file: Files) -> None:
+    """The abstract machine multiplies what was loaded, where tensor cores leave its last bits out."""
+    columns = KERNEL.replace("(k * 64 + rk)[:, None] * N + rn[None, :]", "rn[None, :] * K + (k * 64 + rk)[:, None]")
+    file = kernel_file(columns.format(first="", last=TICKET))
+    sig = [*(f"{name}=*fp32:16" for name in "ab"), "c=*fp16:16", *SIG[3:]]
+    kernel = extract(f"{file}::k", sig=sig, const=["B=64", "SPLIT=2"])
+    options = SolveOptions(strategy="heuristic", fuse=False, blocks=1)
+    program = emit_scheduled(kernel, H100, solve(kernel.graph, H100, options)).program
+    assert any(isinstance(place.stmt, Multiply) and place.stmt.operand == "f32" for place in places(program))
+    assert verify(program) == ()
 
 
 def faults(program: WarpProgram) -> Iterator[tuple[str, WarpProgram]]:

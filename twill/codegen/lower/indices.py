@@ -99,7 +99,7 @@ class IndexTiles:
         elif step is not None and step.op.kind == "range":
             first = self.spans[places[0]].first if places[0] >= 0 else 0
             self.made.append(Range(result, int(str(step.op.attribute("start"))) + first, line=step.op.line))
-        elif step is not None and step.index and step.op.kind in ELEMENTWISE:
+        elif step is not None and step.op.kind in ELEMENTWISE:  # anew, for another warp group may have it
             operands = tuple(self.operand(step, n, places, runs) for n in range(len(step.operands)))
             self.made.append(Compute(step.op.kind, operands, result, step.op.attributes, line=step.op.line))
         elif step is not None and step.index and step.op.access is not None:

@@ -369,11 +369,12 @@ def _found_in_any_order(found: dict[Violation, None], program: WarpProgram, tria
     """Adds what is broken by runs of a program whose results depend on the order of its instances: with a CTA for each,
     one after the other and giving way to each other, and with two CTAs where none of them waits for what comes later.
     Each is compared with the instances of the tile program in the same order."""
-    launch, count = trial.launch, math.prod(trial.launch.grid)
+    launch, count, tile = trial.launch, math.prod(trial.launch.grid), program.program
+    written = tile.original or tile
     for ctas, preempt in ((count, False), (count, True), (min(CTAS, count), False)):
         order = order_of(program, launch, ctas, preempt)
         try:
-            against = reference(program, launch, order)
+            against = _reference(written, launch, narrowed_for_mmas(written), precisions(tile), order=order)
         except Endless:  # with fewer CTAs, or in another order, the kernel waits for ever
             continue
         trace = run(program, launch, ctas, enough, preempt=preempt)

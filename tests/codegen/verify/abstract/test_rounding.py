@@ -16,6 +16,7 @@ from twill.codegen.verify.abstract.inputs import CheckedLaunch
 from twill.codegen.verify.abstract.results import Reference, compare, difference
 from twill.codegen.verify.abstract.rounding import OF_PARTS, left_out, run_shaken, shaken_results
 from twill.codegen.verify.abstract_machine import verify
+from twill.exc import UnknownProblem
 from twill.kernel.specialization import problem_of
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
@@ -192,3 +193,28 @@ def test_one_large_sum_among_small_numbers_is_compared_with_several_shaken_runs(
             found["y"][63] = given["x"][63] * np.float32(0.1) + np.float32(total - missing)
             assert bool(list(compare(tile, launch, found, reference))) == bool(missing)
     assert 100 < asked < 150  # for each that is wrong, and for some others
+
+
+BY_FLOATS = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def k(x, f, y):
+    i = tl.arange(0, 64)
+    begin = (tl.load(f) / 3.0).to(tl.int32)
+    tl.store(y + i, tl.load(x + begin + i))
+"""
+
+
+def test_roundings_that_lead_out_of_a_tensor_are_told(tmp_path: Path) -> None:
+    """9 / 3 is 3, and one unit in the last place less is 2, in front of which begins nothing that the launch has."""
+    (tmp_path / "k.py").write_text(BY_FLOATS)
+    tile = extract(f"{tmp_path / 'k.py'}::k", sig=("x=*fp32:16", "f=*fp32:16", "y=*fp32:16")).program
+    given = {"x": np.ones(67, np.float32), "f": np.full(1, 9 - 2.0**-20, np.float32), "y": np.zeros(64, np.float32)}
+    plain = {name: array.copy() for name, array in given.items()}
+    run(tile, (1,), plain, {})
+    short = {**given, "x": given["x"][:66]}  # as many as there are from 2 on
+    with pytest.raises(UnknownProblem, match="an address of `k` is made of floats: rounded otherwise, it leaves"):
+        for draw in range(64):
+            shaken_results(tile, (1,), {**short, "f": given["f"] + np.float32(draw * 2.0**-24)}, {}, frozenset(), plain)

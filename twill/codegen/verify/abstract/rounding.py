@@ -30,11 +30,12 @@ from functools import cache, partial
 from types import MappingProxyType
 from typing import Any
 
+from twill.exc import UnknownProblem
 from twill.tile.interpret import block_scales
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.atomics import in_turn
-from twill.tile.interpret.elements import Elements, scatter, seen_as
+from twill.tile.interpret.elements import Elements, OutsideOfTensor, scatter, seen_as
 from twill.tile.interpret.sequential import Instance, Order, one_each, visits, walked
 from twill.tile.interpret.together import Alone, run_together
 from twill.tile.interpret.widen import NARROW
@@ -77,11 +78,17 @@ def shaken_results(
     each number as the one of `DRAWS` runs leaves it which ends the farthest. One run moves a single number by next to
     nothing now and then, and no neighbours say how far it might have been. several: so with all tensors of floats, in
     `SEVERAL` runs. tensors: as they are before the launch. plain: as the sequential run leaves them. Others as for
-    `run_shaken`."""
+    `run_shaken`. Raises UnknownProblem if roundings lead out of a tensor."""
 
     def drawn(draw: int) -> dict[str, Array]:
         arrays = {name: array.copy() for name, array in tensors.items()}
-        run_shaken(program, grid, arrays, scalars, narrowed, in_parts, cut, order, draw)
+        try:
+            run_shaken(program, grid, arrays, scalars, narrowed, in_parts, cut, order, draw)
+        except OutsideOfTensor as outside:
+            raise UnknownProblem(
+                f"an address of `{program.kernel}` is made of floats: rounded otherwise, it leaves its tensor ({outside})",
+                file=program.file, hint="addresses of integers; offsets and counts as *i32",
+            ) from None  # fmt: skip
         return arrays
 
     found = drawn(0)
