@@ -8,6 +8,8 @@ import pytest
 
 from tests.kernels import B200, H100
 from twill.codegen.emission import emit_scheduled, extract
+from twill.codegen.targets.base import target_of
+from twill.exc import UnsupportedInKernel
 from twill.machine.description import Machine
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
@@ -61,3 +63,26 @@ def test_on_the_b200_products_of_few_rows_and_columns_repeat_their_rows(kernel_f
     assert shapes == {(64, 16)}
     schedule = solve(kernel.graph, B200, SolveOptions(strategy="heuristic"))
     checked(emit_scheduled(kernel, B200, schedule))
+
+
+@pytest.mark.parametrize(("columns", "refused"), [(256, False), (512, True)])
+def test_products_of_few_rows_have_the_columns_of_one_instruction(
+    kernel_file: Callable[..., str], columns: int, refused: bool
+) -> None:
+    source = """
+@triton.jit
+def k(a, b, c, R: tl.constexpr, C: tl.constexpr):
+    i, j, l = tl.arange(0, R), tl.arange(0, C), tl.arange(0, 32)
+    state = tl.load(c + i[:, None] * C + j[None, :])
+    for step in range(4):
+        x = tl.load(a + step * R * 32 + i[:, None] * 32 + l[None, :])
+        state = tl.dot(x, state.to(tl.bfloat16), out_dtype=tl.float32)
+        tl.store(b + step * R * C + i[:, None] * C + j[None, :], state)
+"""
+    sig = ("a=*bf16:16", "b=*fp32:16", "c=*fp32:16")
+    graph = extract(kernel_file(source), sig=sig, const=("R=32", f"C={columns}")).graph
+    if not refused:
+        target_of(H100).refuse(graph)
+        return
+    with pytest.raises(UnsupportedInKernel, match=r"32 x 512 x 32 .* 16s below \(of at most 256 columns\)"):
+        target_of(H100).refuse(graph)

@@ -22,9 +22,8 @@ from twill.graph.work import BITS
 from twill.machine.description import Machine
 
 ROOM = "twill.codegen.targets"
-
-
 LANES = 32  # threads of a warp (PTX ISA)
+PADDED_COLUMNS = 256  # of a result with fewer rows than an instruction has: as many as that has
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ class Target:
             return "no matrix multiply"
         if self.mma.tensor:
             return f"{self._row_words} rows, columns in {self.mma.columns}s up to {self.mma.most_columns}"
-        fewer = f" or {self.mma.padded}s below" if self.mma.padded else ""
+        fewer = f" or {self.mma.padded}s below (of at most {PADDED_COLUMNS} columns)" if self.mma.padded else ""
         return f"rows in {self.mma.rows}s{fewer}, columns in {self.mma.columns}s"
 
     @property
@@ -135,7 +134,9 @@ class Target:
         return self.mma is not None and (self.has_rows(extent) if axis == 1 else not extent % self.mma.columns)
 
     def may_have(self, rows: int, columns: int) -> bool:
-        """Whether that is such a matrix, or may become some by row blocks."""
+        """Whether that is such a matrix, or may become some by row blocks. Fewer rows are of one instruction."""
+        if self.is_padded(rows) and columns > PADDED_COLUMNS:
+            return False
         blocks = self.mma is not None and self.mma.tensor and not rows % self.mma.rows
         return self.has_result(self.mma.rows if blocks and self.mma is not None else rows, columns)
 
