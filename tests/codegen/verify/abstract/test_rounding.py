@@ -215,6 +215,6 @@ def test_roundings_that_lead_out_of_a_tensor_are_told(tmp_path: Path) -> None:
     plain = {name: array.copy() for name, array in given.items()}
     run(tile, (1,), plain, {})
     short = {**given, "x": given["x"][:66]}  # as many as there are from 2 on
-    with pytest.raises(UnknownProblem, match="an address of `k` is made of floats: rounded otherwise, it leaves a"):
+    with pytest.raises(UnknownProblem, match="an address of `k` is made of floats; of others, it leaves its tensor"):
         for draw in range(64):
             shaken_results(tile, (1,), {**short, "f": given["f"] + np.float32(draw * 2.0**-24)}, {}, frozenset(), plain)

@@ -86,7 +86,7 @@ def shaken_results(
             run_shaken(program, grid, arrays, scalars, narrowed, in_parts, cut, order, draw)
         except OutsideOfTensor as outside:
             raise UnknownProblem(
-                f"an address of `{program.kernel}` is made of floats: rounded otherwise, it leaves a tensor ({outside})",
+                f"an address of `{program.kernel}` is made of floats; of others, it leaves its tensor ({outside})",
                 file=program.file, hint="addresses of integers; offsets and counts as *i32",
             ) from None  # fmt: skip
         return arrays
