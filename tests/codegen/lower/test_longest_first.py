@@ -32,7 +32,7 @@ from twill.tile.affine import Polynomial
 from twill.tile.interpret.sequential import instances
 from twill.tile.program import TileProgram
 
-GROWS = LongestFirst(0, True, Number(0), 1, 64)
+GROWS = LongestFirst(0, True, Number(0), 1, 64, 132)
 
 
 def triangle() -> TileProgram:
@@ -55,7 +55,7 @@ def test_trip_counts_that_grow_along_an_axis_give_an_order() -> None:
     assert found is not None
     assert (found.axis, found.grows) == (0, True)
     assert H100.l2 is not None and found.cached == cached(H100) == int(H100.l2.value * 2 / 3)
-    assert found.most == 33
+    assert (found.most, found.ctas) == (33, 132)
 
 
 def test_without_a_described_cache_all_instances_are_walked_together() -> None:
@@ -87,6 +87,18 @@ def test_ctas_get_nearly_the_same(blocks: int, together: int) -> None:
     now = most(list(ordered((blocks, 64), GROWS, together)), True)
     assert now < 1.05
     assert now < most(list(instances((blocks, 64))), False)
+
+
+@pytest.mark.parametrize(("together", "most"), [(5, 1.04), (16, 1.02)])
+def test_rounds_of_long_instances_are_as_long_as_one_another(together: int, most: float) -> None:
+    """1024 queries of 32 heads that see 16384 keys: the cache holds five heads, a round of CTAs takes sixteen. CTAs
+    take the next instance when they are done."""
+    ends = [0] * 132
+    for block, *_ in ordered((8, 32), GROWS, together):
+        cta = ends.index(min(ends))
+        ends[cta] += 121 + block
+    longest = max(ends) / (2 * 124.5)
+    assert longest < most and (together == 16 or longest > 1.02)
 
 
 def _times(value: Expr, factor: int) -> Expr:

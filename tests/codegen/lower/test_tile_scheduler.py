@@ -29,7 +29,7 @@ SIZES = st.integers(0, 7)
 GRIDS = st.tuples(SIZES, SIZES, st.integers(0, 3))
 CTAS = st.integers(1, 5)
 Index = tuple[int, int, int]
-ONE = LongestFirst(0, True, Number(1024, "i64"), 64 << 10, 3)
+ONE = LongestFirst(0, True, Number(1024, "i64"), 64 << 10, 3, 1)
 """An instance reads 1 KiB of 64, so that nothing but `most` counts."""
 
 
@@ -97,13 +97,14 @@ def test_pairs_are_neighbours_and_a_missing_one_repeats_the_other(
 
 
 def test_as_many_are_walked_together_as_the_cache_holds() -> None:
-    def together(bytes_each: Expr) -> set[int]:
-        order = replace(ONE, bytes=bytes_each, most=100)
+    def together(bytes_each: Expr, ctas: int = 1) -> set[int]:
+        order = replace(ONE, bytes=bytes_each, most=100, ctas=ctas)
         (found,) = walked(tile_scheduler(order=order), (2, 64, 1), 1)
         return {column for _, column, _ in takewhile(lambda index: index[0] == found[0][0], found)}
 
     assert len(together(Number(1024, "i64"))) == 64
     assert len(together(Number(8 << 10, "i64"))) == 8
+    assert len(together(Number(8 << 10, "i64"), ctas=40)) == 16  # of two blocks each, 20 at most: as many at a time
     size = Apply("mul", (NumPrograms(0), Number(1 << 14)), "i32")  # of a grid of 2: 32 KiB
     assert len(together(Apply("cast", (size,), "i64"))) == 2
 

@@ -4,7 +4,8 @@ The CTAs of a persistent kernel take instances in rounds, one each. With unequal
 some CTAs get much more than others. If the trip counts grow, or fall, along one axis of the launch grid and depend on
 no other, the longest instances come first, and every other round is walked backwards, so that what two rounds add to
 a CTA is nearly the same for all. (CTAs that claim instances one by one have no rounds: they take them as they come.)
-Along the other axes as many instances are walked together as read, each its own, what the L2 cache holds. Every other
+Along the other axes as many instances are walked together as read, each its own, what the L2 cache holds; and no fewer
+than one round of CTAs takes, for those read at the same time in any order. Every other
 of these raster groups is walked from its shortest instances on, so that lengths do not jump from raster group to raster
 group (a jump in the period of the rounds gives some CTAs the long end each time); the last raster group ends with the
 shortest.
@@ -30,13 +31,15 @@ AXES = 3
 @dataclass(frozen=True)
 class LongestFirst:
     """An order of program instances. axis: of the launch grid, along which they grow or fall; as many along the other
-    axes are walked together, no more than `most`, as read, `bytes` each, no more than `cached` bytes."""
+    axes are walked together, no more than `most`, as read, `bytes` each, no more than `cached` bytes, or as `ctas` CTAs
+    take in one round."""
 
     axis: int
     grows: bool
     bytes: Expr
     cached: int
     most: int
+    ctas: int
 
 
 def longest_first(plan: LoweringPlan) -> LongestFirst | None:
@@ -48,8 +51,9 @@ def longest_first(plan: LoweringPlan) -> LongestFirst | None:
         return None
     axis, grows = varying[0], ways[varying[0]] == 1
     longest = subtract(NumPrograms(axis), Number(1)) if grows else Number(0)
-    rows = max(1, plan.machine.sms.whole // plan.machine.emitting.readers.whole)
-    return LongestFirst(axis, grows, at(total_bytes(trips), axis, longest), cached(plan.machine), rows)
+    sms = plan.machine.sms.whole
+    rows = max(1, sms // plan.machine.emitting.readers.whole)
+    return LongestFirst(axis, grows, at(total_bytes(trips), axis, longest), cached(plan.machine), rows, sms)
 
 
 def total_bytes(trips: Sequence[tuple[Expr, int]]) -> Expr:

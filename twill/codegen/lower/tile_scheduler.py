@@ -214,7 +214,7 @@ def _once(order: LongestFirst) -> list[Stmt]:
     size = most(1, Apply("cast", (Apply("shr", (order.bytes, Number(KIB, "i64")), "i64", (("signed", 1),)),), "u32"))
     return [
         Define(("others",), (over("instances", along),), note="the rest of the grid"),
-        Define(("cached",), (most(1, over(order.cached >> KIB, size)),), note="of these"),
+        Define(("cached",), (most(most(1, over(order.cached >> KIB, size)), over(order.ctas, along)),), note="of these"),
         Define(("most",), (least("cached", least("others", order.most)),)),
         Evenly("together", of("others"), of("most")),
         Keep((of("others"), of("together"), times("together", along), over(minus("others", 1), "together"))),

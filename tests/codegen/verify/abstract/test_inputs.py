@@ -20,6 +20,7 @@ from twill.codegen.verify.abstract.inputs import (
     most_iterations,
     sidecar_problem,
 )
+from twill.exc import UnknownProblem
 from twill.codegen.verify.abstract.scheduling import InstanceOrder
 from twill.codegen.verify.abstract.wanted import Wanted, wanted
 from twill.codegen.verify.abstract_machine import trials
@@ -141,3 +142,24 @@ def test_numbers_that_are_looked_up_far_apart_do_not_grow_in_between(kernel_file
     arrays = dict(made.arrays)
     run(program, made.grid, arrays, made.scalars)
     assert arrays["y"].any()
+
+
+CONSTANT_COUNT = """
+@triton.jit
+def k(x, o, COUNT: tl.constexpr):
+    i, programs = tl.program_id(0) * 64 + tl.arange(0, 64), tl.num_programs(0)
+    total = tl.zeros((64,), tl.float32)
+    for step in range(COUNT):
+        total += tl.load(x + step * programs * 64 + i)
+    tl.store(o + i, total)
+"""
+
+
+def test_loops_of_many_iterations_at_any_size_are_checked_or_told(kernel_file: Callable[..., str]) -> None:
+    def launched(count: int) -> tuple[CheckedLaunch, ...]:
+        tile = extract(kernel_file(CONSTANT_COUNT), sig=("x=*fp32:16", "o=*fp32:16"), const=(f"COUNT={count}",)).program
+        return launches(lower(tile, scheduled(tile), H100))
+
+    assert launched(1024)
+    with pytest.raises(UnknownProblem, match="a loop of `k` runs 8192 times at the least sizes, and at most 4096 are"):
+        launched(8192)

@@ -32,7 +32,7 @@ from twill.tile.interpret.sequential import descriptor_scalars, instances
 from twill.tile.program import Loop, TileProgram
 
 MOST_INSTANCES = 16
-CONSTANT = 512  # iterations of a loop whose count is no matter of sizes, at most
+CONSTANT = 4096  # iterations of a loop whose count is no matter of sizes, at most
 CONSTANT_INSTANCES = 64  # of a grid that no size makes smaller, at most
 FAR = 40  # iterations
 LARGEST = 1 << 16  # of a size

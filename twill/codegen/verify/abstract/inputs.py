@@ -11,7 +11,7 @@ from itertools import islice
 
 from twill.codegen.verify.abstract.along_axes import along_axes
 from twill.codegen.verify.abstract.counters import with_counters
-from twill.codegen.verify.abstract.coverage import SizeCandidate, choose
+from twill.codegen.verify.abstract.coverage import CONSTANT, SizeCandidate, choose
 from twill.codegen.verify.abstract.data import (
     Data,
     finite_in_products,
@@ -233,6 +233,14 @@ def _chosen(tile: TileProgram, problem: ProblemTable, goal: Wanted) -> tuple[Pro
         known = with_representatives(tile, known, goal.instances * goal.ctas)
     chosen = choose(tile, known, goal)
     if not chosen:
+        least = known.case({name: known.unit(name) for name in known.units})
+        counts = {**least.scalars, **descriptor_scalars(tile, shapes(tile, least))}
+        longest = max((trip for trips in trips_of(tile, least.grid, counts) for trip in trips), default=0)
+        if longest > CONSTANT:
+            raise UnknownProblem(
+                f"a loop of `{tile.kernel}` runs {longest} times at the least sizes, and at most {CONSTANT} are checked",
+                file=tile.file, hint="a bound that is an argument, or larger tiles along it",
+            )  # fmt: skip
         raise UnknownProblem(
             f"no sizes were found at which `{tile.kernel}` does anything", file=tile.file,
             hint="a table [specialization.problem] in its sidecar (docs/problem-sizes.md)",
