@@ -238,7 +238,7 @@ def _chosen(tile: TileProgram, problem: ProblemTable, goal: Wanted) -> tuple[Pro
         longest = max((trip for trips in trips_of(tile, least.grid, counts) for trip in trips), default=0)
         if longest > CONSTANT:
             raise UnknownProblem(
-                f"a loop of `{tile.kernel}` runs {longest} times at the least sizes, and at most {CONSTANT} are checked",
+                f"a loop of `{tile.kernel}` runs {longest} times at its least sizes, and {CONSTANT} can be checked",
                 file=tile.file, hint="a bound that is an argument, or larger tiles along it",
             )  # fmt: skip
         raise UnknownProblem(
