@@ -20,7 +20,7 @@ from tests.jit_kernels import World, emitted, plain, scale
 from tests.runtime.test_comparison import ENOUGH, drained
 from twill.runtime.autotuner_bench import AutotunerBench
 from twill.runtime.comparison import CLEAR_SAMPLES, WARMUP
-from twill.runtime.configurations import ConfigurationTurns
+from twill.runtime.configurations import AnyVerdict, ConfigurationTurns
 from twill.runtime.jit import TwillKernel, take_turns
 from twill.runtime.policy import settings
 from twill.runtime.request import Prepared, PrepareRequest
@@ -218,7 +218,7 @@ class Ready:
 class Known:
     """A comparison as far as it has come."""
 
-    verdict: Verdict | None = None
+    verdict: AnyVerdict | None = None
     fastest: float | None = None
     waiting: bool = False
 
