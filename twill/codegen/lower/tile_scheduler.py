@@ -212,11 +212,10 @@ def _once(order: LongestFirst) -> list[Stmt]:
     the order."""
     along = grid(order.axis)
     size = most(1, Apply("cast", (Apply("shr", (order.bytes, Number(KIB, "i64")), "i64", (("signed", 1),)),), "u32"))
-    held = most(1, over(order.cached >> KIB, size))
     return [
         Define(("others",), (over("instances", along),), note="the rest of the grid"),
-        Define(("cached",), (most(held, over(order.ctas, along)),), note="of these; a round of CTAs has as many"),
-        Define(("most",), (least("cached", least("others", order.most)),)),
+        Define(("cached",), (most(1, over(order.cached >> KIB, size)),), note="of these"),
+        Define(("most",), (least(most("cached", over(order.ctas, along)), least("others", order.most)),)),
         Evenly("together", of("others"), of("most")),
         Keep((of("others"), of("together"), times("together", along), over(minus("others", 1), "together"))),
     ]
