@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from twill import exc
 from twill.codegen.lower.conversions import converted, fits, operand_layout
 from twill.codegen.lower.cursors import Cursors
+from twill.codegen.lower.discontinuities import reaches_discontinuity
 from twill.codegen.lower.exponentials import in_part, polynomial_of
 from twill.codegen.lower.flushes import Flush, flush
 from twill.codegen.lower.indices import IndexTiles, padding, places_of
-from twill.codegen.lower.jumps import meets_jump
 from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.plan import LoweringPlan
@@ -137,7 +137,7 @@ class LoweringScope:
         operands = tuple(self.operand(step, p, step.results[0], layout) for p in range(len(step.op.operands)))
         strict = self.plan.wired.program.strict
         approximate = step.op.kind == "div" and dict(step.op.attributes).get("rounding") != "rn" and not strict
-        if approximate and self.divides_by_vector(operands[1], result) and not meets_jump(self.tiles, step.results[0]):
+        if approximate and self.divides_by_vector(step, operands[1], result):
             divisor = operands[1]
             assert isinstance(divisor, Reg)
             held = self.registers.fragment(divisor.fragment)
@@ -162,10 +162,11 @@ class LoweringScope:
         found = Flush.SEEN if strict else flush(self.tiles, step.results[0])
         return {Flush.SEEN: ((SUBNORMAL, 1),), Flush.SUMMED: ((SUBNORMAL, 0),), Flush.UNSEEN: ()}[found]
 
-    def divides_by_vector(self, divisor: Operand, result: int) -> bool:
+    def divides_by_vector(self, step: Step, divisor: Operand, result: int) -> bool:
         """Whether a matrix of f32 is divided by a vector spread over it: one division a row and a multiplication an
-        element do it, to 3 units in the last place instead of 2."""
-        return isinstance(divisor, Reg) and bool(divisor.axes) and self.registers.fragment(result).element == "f32"
+        element do it, to 3 units in the last place instead of 2, unless a discontinuous operation reads the result."""
+        spread = isinstance(divisor, Reg) and bool(divisor.axes) and self.registers.fragment(result).element == "f32"
+        return spread and not reaches_discontinuity(self.tiles, step.results[0])
 
     def load(self, number: int, step: Step) -> None:
         """A tile that every thread loads its own elements of."""

@@ -23,23 +23,23 @@ from twill.machine.description import Machine
 
 ROOM = "twill.codegen.targets"
 LANES = 32  # threads of a warp (PTX ISA)
-PADDED_COLUMNS = 256  # of a result with fewer rows than an instruction has: as many as that has
 
 
 @dataclass(frozen=True)
 class MmaShapes:
     """The products that a warp group of a target can be given. rows, columns: of the result, of which its tile has
-    multiples; padded: or fewer rows, multiples of it, of which the rest is computed and thrown away (0: never). depth:
-    elements of 16 bits that one instruction contracts, of which operand A in registers has multiples. tensor: one
-    thread issues them, and their results, of just so many rows, are in tensor memory, from which other warp groups
-    read them. half: or of half as many, in the first half of each warp's lanes. most_columns: of a result (0: as many
-    as registers hold). scaled: products with scales of blocks, too.
+    multiples; padded: or fewer rows, multiples of it, of which the rest is computed and thrown away (0: never), in at
+    most padded_columns columns (of one instruction). depth: elements of 16 bits that one instruction contracts, of
+    which operand A in registers has multiples. tensor: one thread issues them, and their results, of just so many rows,
+    are in tensor memory, from which other warp groups read them. half: or of half as many, in the first half of each
+    warp's lanes. most_columns: of a result (0: as many as registers hold). scaled: products with scales of blocks, too.
     integers: of int8, too, summed up as i32."""
 
     rows: int
     columns: int
     depth: int
     padded: int = 0
+    padded_columns: int = 0
     tensor: bool = False
     half: bool = False
     most_columns: int = 0
@@ -78,7 +78,9 @@ class Target:
             return "no matrix multiply"
         if self.mma.tensor:
             return f"{self._row_words} rows, columns in {self.mma.columns}s up to {self.mma.most_columns}"
-        fewer = f" or {self.mma.padded}s below (of at most {PADDED_COLUMNS} columns)" if self.mma.padded else ""
+        fewer = (
+            f" or {self.mma.padded}s below (of at most {self.mma.padded_columns} columns)" if self.mma.padded else ""
+        )
         return f"rows in {self.mma.rows}s{fewer}, columns in {self.mma.columns}s"
 
     @property
@@ -134,8 +136,8 @@ class Target:
         return self.mma is not None and (self.has_rows(extent) if axis == 1 else not extent % self.mma.columns)
 
     def may_have(self, rows: int, columns: int) -> bool:
-        """Whether that is such a matrix, or may become some by row blocks. Fewer rows are of one instruction."""
-        if self.is_padded(rows) and columns > PADDED_COLUMNS:
+        """Whether that is such a matrix, or may become some by row blocks."""
+        if self.mma is not None and self.is_padded(rows) and columns > self.mma.padded_columns:
             return False
         blocks = self.mma is not None and self.mma.tensor and not rows % self.mma.rows
         return self.has_result(self.mma.rows if blocks and self.mma is not None else rows, columns)

@@ -166,5 +166,5 @@ def test_loops_of_many_iterations_at_any_size_are_checked_or_told(kernel_file: C
         return launches(lower(tile, scheduled(tile), H100))
 
     assert launched(1024)
-    with pytest.raises(UnknownProblem, match="a loop of `k` runs 8192 times at its least sizes, and 4096 can"):
+    with pytest.raises(UnknownProblem, match="a loop of `k` has 8192 iterations at any size, and at most 4096"):
         launched(8192)

@@ -207,7 +207,7 @@ def k(x, f, y):
 """
 
 
-def test_roundings_that_lead_out_of_a_tensor_are_told(tmp_path: Path) -> None:
+def test_an_address_that_leaves_its_tensor_for_other_roundings_is_told(tmp_path: Path) -> None:
     """9 / 3 is 3, and one unit in the last place less is 2, in front of which begins nothing that the launch has."""
     (tmp_path / "k.py").write_text(BY_FLOATS)
     tile = extract(f"{tmp_path / 'k.py'}::k", sig=("x=*fp32:16", "f=*fp32:16", "y=*fp32:16")).program
@@ -215,6 +215,8 @@ def test_roundings_that_lead_out_of_a_tensor_are_told(tmp_path: Path) -> None:
     plain = {name: array.copy() for name, array in given.items()}
     run(tile, (1,), plain, {})
     short = {**given, "x": given["x"][:66]}  # as many as there are from 2 on
-    with pytest.raises(UnknownProblem, match="an address of `k` is made of floats; of others, it leaves its tensor"):
+    with pytest.raises(
+        UnknownProblem, match="an address of `k` is computed from floats, and with other roundings it is outside"
+    ):
         for draw in range(64):
             shaken_results(tile, (1,), {**short, "f": given["f"] + np.float32(draw * 2.0**-24)}, {}, frozenset(), plain)

@@ -238,9 +238,11 @@ def _chosen(tile: TileProgram, problem: ProblemTable, goal: Wanted) -> tuple[Pro
         longest = max((trip for trips in trips_of(tile, least.grid, counts) for trip in trips), default=0)
         if longest > CONSTANT:
             raise UnknownProblem(
-                f"a loop of `{tile.kernel}` runs {longest} times at its least sizes, and {CONSTANT} can be checked",
-                file=tile.file, hint="a bound that is an argument, or larger tiles along it",
-            )  # fmt: skip
+                f"a loop of `{tile.kernel}` has {longest} iterations at any size, and at most {CONSTANT} of a constant "
+                "trip count are checked",
+                file=tile.file,
+                hint="a bound that is an argument, or larger tiles along it",
+            )
         raise UnknownProblem(
             f"no sizes were found at which `{tile.kernel}` does anything", file=tile.file,
             hint="a table [specialization.problem] in its sidecar (docs/problem-sizes.md)",

@@ -78,7 +78,7 @@ def shaken_results(
     each number as the one of `DRAWS` runs leaves it which ends the farthest. One run moves a single number by next to
     nothing now and then, and no neighbours say how far it might have been. several: so with all tensors of floats, in
     `SEVERAL` runs. tensors: as they are before the launch. plain: as the sequential run leaves them. Others as for
-    `run_shaken`. Raises UnknownProblem if roundings lead out of a tensor."""
+    `run_shaken`. Raises UnknownProblem if an address leaves its tensor for other roundings."""
 
     def drawn(draw: int) -> dict[str, Array]:
         arrays = {name: array.copy() for name, array in tensors.items()}
@@ -86,9 +86,11 @@ def shaken_results(
             run_shaken(program, grid, arrays, scalars, narrowed, in_parts, cut, order, draw)
         except OutsideOfTensor as outside:
             raise UnknownProblem(
-                f"an address of `{program.kernel}` is made of floats; of others, it leaves its tensor ({outside})",
-                file=program.file, hint="addresses of integers; offsets and counts as *i32",
-            ) from None  # fmt: skip
+                f"an address of `{program.kernel}` is computed from floats, and with other roundings it is outside of "
+                f"its tensor: {outside}",
+                file=program.file,
+                hint="offsets and counts of integers, as *i32",
+            ) from None
         return arrays
 
     found = drawn(0)

@@ -1,4 +1,4 @@
-"""Promises of `twill.codegen.lower.jumps`: which numbers decide more than their last place."""
+"""Promises of `twill.codegen.lower.discontinuities`: which values a discontinuous operation reads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.kernels import H100
 from tests.tile_programs import Programs
 from twill.codegen.emission import emit_scheduled, extract
-from twill.codegen.lower.jumps import meets_jump
+from twill.codegen.lower.discontinuities import reaches_discontinuity
 from twill.codegen.lower.tiles import TileLayouts
 from twill.codegen.numerics import changes
 from twill.codegen.targets.base import target_of
@@ -37,7 +37,7 @@ def constant(p: Programs, value: float) -> int:
         (lambda p, q: p.op("mul", p.op("rint", p.op("max", q, constant(p, -8.0))), constant(p, 2.0)), "f32", True),
     ],
 )
-def test_whole_numbers_are_made_of_what_is_computed(make: Make, element: str, found: bool) -> None:
+def test_a_value_is_followed_through_elementwise_operations(make: Make, element: str, found: bool) -> None:
     """Of A / 3, where B becomes what `make` makes of it."""
     p = Programs()
     p.argument("A", "ptr:f32"), p.argument("B", f"ptr:{element}")
@@ -45,7 +45,7 @@ def test_whole_numbers_are_made_of_what_is_computed(make: Make, element: str, fo
     p.store("B", make(p, quotient))
     wired = wire(p.done())
     step = next(step for step in wired.flat.steps if step.op.kind == "div")
-    assert meets_jump(TileLayouts(wired, target_of(H100), -1, 1), step.results[0]) is found
+    assert reaches_discontinuity(TileLayouts(wired, target_of(H100), -1, 1), step.results[0]) is found
 
 
 QUANTIZE = """
@@ -65,7 +65,7 @@ def k(x, o, s, n, ROWS: tl.constexpr, B: tl.constexpr):
     ("quotient", "element", "reciprocal"),
     [("(a / scale[:, None]).to(tl.int8)", "i8", False), ("a / scale[:, None]", "fp32", True)],
 )
-def test_quotients_of_which_whole_numbers_are_made_are_divided(
+def test_a_quotient_that_becomes_an_integer_is_divided(
     kernel_file: Callable[..., str], quotient: str, element: str, reciprocal: bool
 ) -> None:
     """The largest element of a row is 127 then, as the program says, and not 126."""

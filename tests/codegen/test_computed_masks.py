@@ -1,0 +1,30 @@
+"""Loads whose masks are made of indices that threads compute, and of numbers from memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.kernels import H100
+from twill.codegen.emission import emit_scheduled, extract
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.trial.execute import checked
+
+PACK = """
+@triton.jit
+def k(old, new, begins, o, H: tl.constexpr, D: tl.constexpr, B: tl.constexpr):
+    row = tl.program_id(0)
+    first, end = tl.load(begins + row), tl.load(begins + row + 1)
+    at = tl.program_id(1) * B + tl.arange(0, B)
+    token, channel = at // D, at % D
+    prefix = tl.load(old + (first + token) * D + channel, mask=token < H, other=0.0)
+    rest = tl.load(new + (first + token - H) * D + channel, mask=(token >= H) & (token < end - first), other=0.0)
+    tl.store(o + first * D + at, tl.where(token < H, prefix, rest), mask=token < end - first)
+"""
+
+
+def test_a_mask_is_computed_with_the_indices_that_it_goes_with(kernel_file: Callable[..., str]) -> None:
+    """The mask of `rest` is a tile of its own in the tile program; the threads that load make it where they load."""
+    sig = ("old=*fp32:16", "new=*fp32:16", "begins=*i32:16", "o=*fp32:16")
+    known = extract(kernel_file(PACK), sig=sig, const=("H=4", "D=64", "B=256"))
+    checked(emit_scheduled(known, H100, solve(known.graph, H100, SolveOptions(strategy="heuristic"))))
