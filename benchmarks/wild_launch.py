@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean, median, stdev
 from typing import Any
 
 from twill.codegen.verify.abstract.inputs import CheckedLaunch
@@ -31,6 +32,8 @@ SCALES = (1.0, 2.0**-3, 2.0**-6, 2.0**-9)  # factors of random floats, the large
 # How far an output may be from Triton's, by the bytes of the narrowest float that it is made with.
 NEAR, CLOSE = {2: 2e-2, 1: 1e-1}, 2e-3
 RATIO = 1.2  # times Triton's distance from the same in float64, where it is further from Triton's
+DRAWS = 12  # of data that such a ratio is the mean of: where roundings grow, one draw says little
+SURE = 2  # standard errors that it must be above RATIO to be taken for more
 SAYS = 0.1  # of such distances, at most: of what does not converge at all, two are as far as each other
 
 
@@ -52,18 +55,19 @@ def odd_rows(kernel: EmittedKernel, shapes: Mapping[str, tuple[int, ...]]) -> st
 @dataclass(frozen=True)
 class Held:
     """What a launch has in its tensors. integers: what tensors of integers hold, which may be indices. scale: a factor
-    of random floats."""
+    of random floats. seed: which of them."""
 
     kernel: EmittedKernel
     made: Case
     integers: dict[str, list[int]]
     scale: float = 1.0
+    seed: int = 0
 
     def filled(self) -> Data:
         """Random data of the launch, the same every time."""
         import torch
 
-        data = make_data(self.kernel.manifest, self.made)
+        data = make_data(self.kernel.manifest, self.made, self.seed)
         for name in self.kernel.manifest.loads:
             tensor = data.tensor(name)
             if self.integers.get(name):
@@ -116,37 +120,66 @@ def by_roundings(held: Held, folder: Path, computed: int) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class Error:
-    """Of an output of what is emitted: its distance from the tile program in float64, and Triton's; its distance from
-    the tile program as it is."""
+    """Of an output of what is emitted, for some draws of data: its distances from the tile program in float64, and
+    Triton's; its distances from the tile program as it is."""
 
-    exact: float
-    theirs: float
-    apart: float
+    exact: tuple[float, ...]
+    theirs: tuple[float, ...]
+    apart: tuple[float, ...]
+
+    @property
+    def logarithms(self) -> tuple[float, ...]:
+        """Of the ratio of the first two in each draw. What both have exactly, or both have lost, counts as 1."""
+        pairs = zip(self.exact, self.theirs, strict=True)
+        return tuple(0.0 if one == other else _logarithm(one) - _logarithm(other) for one, other in pairs)
 
     @property
     def ratio(self) -> float:
-        """Of the first two."""
-        return self.exact / self.theirs if self.theirs else math.inf if self.exact else 1.0
+        """The geometric mean."""
+        return math.exp(fmean(self.logarithms))
+
+    @property
+    def uncertain(self) -> float:
+        """The factor that the mean may be off by: one standard error."""
+        return math.exp(stdev(self.logarithms) / math.sqrt(len(self.logarithms))) if len(self.logarithms) > 1 else 1.0
 
     @property
     def right(self) -> bool:
         """Whether the ratio is small, of distances that say anything; or the last distance."""
-        return (self.ratio <= RATIO and self.exact <= SAYS) or self.apart <= CLOSE
+        small = self.ratio <= RATIO * self.uncertain**SURE and median(self.exact) <= SAYS
+        return small or max(self.apart) <= CLOSE
+
+    def text(self) -> str:
+        """For a person."""
+        words = f"{self.ratio:.2f} (within a factor of {self.uncertain:.2f}) of Triton's error"
+        return f"{words}, and is {max(self.apart):.1e} from the tile program"
+
+
+def _logarithm(distance: float) -> float:
+    """Of a distance; 0 and infinity as far as distances go."""
+    return math.log(min(max(distance, 1e-30), 1e30))
 
 
 def errors(held: Held, function: Any, folder: Path) -> dict[str, Error]:
-    """Of each output of floats, on the same data."""
+    """Of each output of floats, on the same data, `DRAWS` times."""
+    program = parse((folder / TILE).read_text(encoding="utf-8"))
+    draws = [_distances(replace(held, seed=held.seed + draw), function, program) for draw in range(DRAWS)]
+    return {name: Error(*zip(*(draw[name] for draw in draws), strict=True)) for name in draws[0]}
+
+
+def _distances(held: Held, function: Any, program: TileProgram) -> dict[str, tuple[float, float, float]]:
+    """Of one draw: what `Error` has of each."""
     import torch
 
-    program, ours, theirs = parse((folder / TILE).read_text(encoding="utf-8")), held.filled(), held.filled()
+    ours, theirs = held.filled(), held.filled()
     exact, plain = (arrays_of(one, held, ours) for one in (widened(program, "f64"), program))
     emitted(held.kernel, ours)()
     original(function, theirs, num_warps=4)()
     torch.cuda.synchronize()
-    found: dict[str, Error] = {}
+    found: dict[str, tuple[float, float, float]] = {}
     for name in (name for name, tensor in ours.outputs.items() if tensor.dtype.is_floating_point):
         mine, other = (data.tensor(name).detach().cpu().flatten().double().numpy() for data in (ours, theirs))
-        found[name] = Error(apart(mine, exact[name]), apart(other, exact[name]), apart(mine, plain[name]))
+        found[name] = apart(mine, exact[name]), apart(other, exact[name]), apart(mine, plain[name])
     return found
 
 

@@ -35,3 +35,24 @@ def error(x, y, B: tl.constexpr):
     """The error function."""
     i = tl.arange(0, B)
     tl.store(y + i, tl.math.erf(tl.load(x + i)))
+
+
+@triton.jit
+def sums(x, y, B: tl.constexpr, FORM: tl.constexpr, KIND: tl.constexpr):
+    """Sums and differences of 16-bit floats and their products."""
+    i = tl.arange(0, B)
+    a, b = tl.load(x + i).to(KIND), tl.load(x + (i ^ 5)).to(KIND)
+    p = a * b
+    if FORM == "plus":
+        r = a * b + b
+    elif FORM == "minus":
+        r = a - a * b
+    elif FORM == "less":
+        r = a * b - a
+    elif FORM == "two products":
+        r = a * a + b * b
+    elif FORM == "a number":
+        r = tl.load(x + 7).to(KIND) * b + a
+    else:
+        r = p * (p - b)
+    tl.store(y + i, r.to(tl.float32))

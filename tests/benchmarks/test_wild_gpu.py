@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from benchmarks.wild_gpu import END, asked, gather, home
-from benchmarks.wild_launch import by_roundings, odd_rows, shape_of
+from benchmarks.wild_launch import Error, by_roundings, odd_rows, shape_of
 
 ANSWERS = f"""
 for line in open(0):
@@ -101,3 +102,14 @@ def test_a_launch_with_rows_that_no_descriptor_has_is_named() -> None:
     kernel: Any = SimpleNamespace(manifest=SimpleNamespace(arguments=arguments))
     assert not odd_rows(kernel, {"a": (3, 8)})
     assert "`a`" in odd_rows(kernel, {"a": (8, 3)})
+
+
+def test_errors_are_held_against_tritons_over_draws_of_data() -> None:
+    """One bad draw of a chaotic output says nothing; a ratio that all draws have does."""
+    once = Error((0.01,) * 11 + (0.09,), (0.01,) * 12, (1.0,) * 12)
+    always = Error((0.013, 0.014) * 6, (0.01,) * 12, (1.0,) * 12)
+    assert (round(once.ratio, 2), round(always.ratio, 2)) == (1.2, 1.35)
+    assert once.right and not always.right
+    assert Error(always.exact, always.theirs, (1e-3,) * 12).right  # it is the tile program as it is
+    assert not Error((0.5,) * 12, (0.5,) * 12, (1.0,) * 12).right  # nothing converges
+    assert Error((0.0, math.inf), (0.0, math.inf), (0.0, 0.0)).ratio == 1

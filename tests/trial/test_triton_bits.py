@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import triton
+import triton.language as tl
 from numpy.typing import NDArray
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
@@ -36,6 +37,7 @@ AWKWARD = np.array(
     np.float32,
 )  # fmt: skip
 FUNCTIONS = dict.fromkeys(("exp", "exp2", "floor", "ceil", "root"), "fp32")
+FORMS = ("plus", "minus", "less", "two products", "a number", "read twice")
 INTEGERS = {name: name for name in ("i8", "u8", "i16", "u16", "i32", "u32", "i64")}
 
 
@@ -54,11 +56,15 @@ def outputs(types: Mapping[str, str]) -> dict[str, NDArray[Any]]:
             for name, kind in types.items()}  # fmt: skip
 
 
-def of_triton(name: str, types: Mapping[str, str], x: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    signature = {"x": "*fp32", **{name: f"*{kind}" for name, kind in types.items()}, "B": "constexpr"}
-    count = len(types) + 1
+def of_triton(name: str, types: Mapping[str, str], x: NDArray[Any], **more: str) -> dict[str, NDArray[Any]]:
+    """more: constants behind the number of elements; "tl.float16" is a type of Triton's language."""
+    signature = {"x": "*fp32", **{name: f"*{kind}" for name, kind in types.items()}}
+    signature |= dict.fromkeys(("B", *more), "constexpr")
+    count, said = len(types) + 1, more.values()
+    constants = [BLOCK, *(getattr(tl, one[3:]) if one.startswith("tl.") else one for one in said)]
     source = ASTSource(
-        fn=getattr(function_kernels, name), signature=signature, constexprs={(count,): BLOCK},
+        fn=getattr(function_kernels, name), signature=signature,
+        constexprs={(count + place,): constant for place, constant in enumerate(constants)},
         attrs={(i,): [["tt.divisibility", 16]] for i in range(count)},
     )  # fmt: skip
     kernel = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
@@ -67,9 +73,10 @@ def of_triton(name: str, types: Mapping[str, str], x: NDArray[Any]) -> dict[str,
     return dict(ptx.execute(parse(kernel.asm["ptx"]), kernel.metadata.name, launch).tensors)
 
 
-def emitted(name: str, types: Mapping[str, str], x: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def emitted(name: str, types: Mapping[str, str], x: NDArray[Any], **more: str) -> dict[str, NDArray[Any]]:
     signature = ("x=*fp32:16", *(f"{name}=*{kind}:16" for name, kind in types.items()))
-    kernel = extract(f"tests/function_kernels.py::{name}", sig=signature, const=(f"B={BLOCK}",))
+    const = (f"B={BLOCK}", *(f"{one}={value}" for one, value in more.items()))
+    kernel = extract(f"tests/function_kernels.py::{name}", sig=signature, const=const)
     schedule = solve(kernel.graph, machine(), SolveOptions(strategy="heuristic"))
     made = build_kernel(lower(kernel.program, schedule, machine()), kernel.specialization, schedule, machine())
     arguments = {one.name: one.type.element.partition(":")[2] for one in kernel.program.arguments}
@@ -88,6 +95,15 @@ def test_single_functions_give_the_bits_of_tritons(name: str, types: Mapping[str
         )
         wrong = np.flatnonzero((mine != other).any(1))
         assert not wrong.size, (result, inputs()[wrong[0]], ours[result][wrong[0]], theirs[result][wrong[0]])
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("form", FORMS)
+def test_products_and_sums_of_16_bit_floats_have_tritons_bits(form: str, kind: str) -> None:
+    """Triton's compiler rounds a product and its sum once."""
+    x = np.concatenate([AWKWARD, np.random.default_rng(2).standard_normal(BLOCK - AWKWARD.size)]).astype("f4")
+    ours, theirs = (made("sums", {"y": "fp32"}, x, FORM=form, KIND=f"tl.{kind}") for made in (emitted, of_triton))
+    np.testing.assert_array_equal(ours["y"], theirs["y"])
 
 
 def test_the_error_function_is_as_exact_as_tritons() -> None:

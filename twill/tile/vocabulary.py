@@ -50,6 +50,7 @@ ELEMENTWISE: dict[str, str] = {
 # mul: often_one: an operand is a vector spread over the other, and often 1 in many rows; says nothing else.
 # compare: predicate lt le gt ge eq ne. Of floats: unordered, the answer where one is NaN (0, for ne 1).
 # A sum of a product of floats may be one fma, unless the program says that it has no fp fusion; fma is always one.
+# fma of floats: minus "product" or "summand", which of the two counts with the other sign.
 # exp and log cost one multiplication more than exp2 and log2.
 # sum_parts of f32: attribute axis. The sum of the operands that the program instances have which differ along that axis
 #   of the launch grid alone, in the order of their indices: in the instance that comes to it last, which is the one
@@ -61,6 +62,7 @@ ELEMENTWISE: dict[str, str] = {
 SLACK = "slack"
 OFTEN_ONE = "often_one"
 NATURAL = "natural"
+MINUS = "minus"
 
 REDUCE = ("reduce",)  # attributes axis, combine: add mul max min or and xor; of max and min: signed, propagate_nan
 REARRANGE = ("rearrange", "gather")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -103,3 +104,20 @@ def test_a_choice_between_numbers_of_fp8_gives_one_of_them_as_it_is() -> None:
     mask, infinite = np.array([True, False]), np.full(2, np.inf, np.float32)
     chosen = apply("select", (mask, infinite, -infinite), "f8e5m2", {}, ("i1", "f8e5m2", "f8e5m2"))
     assert chosen.tolist() == [np.inf, -np.inf]
+
+
+def test_an_fma_of_f64_is_rounded_once() -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 2000))
+    c = -(a * b) * (1 + rng.integers(-3, 4, 2000) * 2.0 ** -rng.integers(20, 60, 2000))  # little is left of the sum
+    a[::7], b[::11], c[::13] = 1e-250, 0.0, np.inf
+    exact = [
+        float(Fraction(x) * Fraction(y) + Fraction(z)) if np.isfinite(z) else z for x, y, z in zip(a, b, c, strict=True)
+    ]
+    np.testing.assert_array_equal(apply("fma", (a, b, c), "f64", {}, ("f64",) * 3), exact)
+
+
+def test_an_fma_says_which_of_the_two_it_subtracts() -> None:
+    three, two, one = (np.array([number], np.float32) for number in (3, 2, 1))
+    found = [apply("fma", (three, two, one), "bf16", {"minus": part}, ("bf16",) * 3) for part in ("product", "summand")]
+    assert [float(value[0]) for value in found] == [-5.0, 5.0]

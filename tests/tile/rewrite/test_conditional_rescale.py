@@ -42,7 +42,13 @@ def masked(p: Programs, value: int) -> int:
     return p.op("select", p.op("compare", value, zero, element="i1", predicate="gt"), value, zero)
 
 
+def less_a_half(p: Programs, value: int) -> int:
+    """P - P / 2, as one operation."""
+    return p.op("fma", value, p.constant(0.5, p.values[value].type.shape, "f32"), value, minus="product")
+
+
 RIGHT = {
+    "a difference in P": (Softmax(p=less_a_half), GROWTH),
     "plain": (Softmax(), GROWTH),
     "base e": (Softmax(base="exp"), GROWTH * math.log(2)),
     "sums from 1": (Softmax(l_init=1.0), GROWTH),

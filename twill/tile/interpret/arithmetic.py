@@ -15,7 +15,7 @@ from typing import Any
 from twill.ptx import inline
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conversions import HELD, Array, bitcast, cast, from_bits, rounded, to_bits, unsigned
-from twill.tile.vocabulary import SLACK
+from twill.tile.vocabulary import MINUS, SLACK
 
 __all__ = ["HELD", "Array", "apply", "reduce", "rounded", "scan"]
 
@@ -107,7 +107,7 @@ def _apply(
         case "div" | "rem":
             return _divide(kind, operands[0], operands[1], signed)
         case "fma":
-            return _fma(*operands)
+            return _fma(*_signed(operands, attributes))
         case "max" | "min":
             return _extreme(kind, operands[0], operands[1], attributes)
         case "clamp":
@@ -134,13 +134,24 @@ def _assembly(operands: Sequence[Array], element: str, attributes: Mapping[str, 
     return from_bits(found.reshape(spread[0].shape), element)
 
 
+def _signed(operands: Sequence[Array], attributes: Mapping[str, Any]) -> Sequence[Array]:
+    """Of an fma: with the sign of what is subtracted turned, which is exact."""
+    a, b, c = operands
+    match attributes.get(MINUS):
+        case "product":
+            return np.negative(a), b, c
+        case "summand":
+            return a, b, np.negative(c)
+    return operands
+
+
 def _fma(a: Array, b: Array, c: Array) -> Array:
     """a·b + c of floats, to be rounded once; integers wrap round."""
     dtype = np.result_type(a, b, c)
     if dtype.kind != "f":
         return a * b + c
     if dtype == np.float64:
-        return np.asarray(_fma_double(a, b, c), np.float64)
+        return _fma_double(a, b, c)
     product, summand = np.asarray(a, np.float64) * b, np.asarray(c, np.float64)  # the product is exact
     total = product + summand
     # What the sum was rounded by (Knuth's TwoSum); if anything, the sum is made odd: see `conversions.rounded`.
@@ -166,7 +177,35 @@ def _exact_fma(a: float, b: float, c: float) -> float:
         return math.inf if exact > 0 else -math.inf
 
 
-_fma_double = np.frompyfunc(_exact_fma, 3, 1)
+_exactly = np.frompyfunc(_exact_fma, 3, 1)
+_SPLIT = 2.0**27 + 1  # cuts an f64 into two halves whose products are exact (Dekker, Veltkamp)
+_PLAIN = 2.0**-300, 2.0**300  # magnitudes whose products and errors neither overflow nor vanish
+_DOUBT = 2.0**-40  # of what is added last: its rounding is known where so much more or less gives the same
+
+
+def _fma_double(a: Array, b: Array, c: Array) -> Array:
+    """a·b + c of f64, rounded once: by error-free sums and products, exactly where those leave a doubt."""
+    a, b, c = (np.array(one, np.float64) for one in np.broadcast_arrays(a, b, c))
+    product = a * b
+    (a_high, a_low), (b_high, b_low) = _halves(a), _halves(b)
+    lost = a_low * b_low - (product - a_high * b_high - a_low * b_high - a_high * b_low)
+    total = product + c
+    part = total - product
+    rest = (product - (total - part)) + (c - part) + lost
+    result = np.array(total + rest)
+    sure = (result == total + rest * (1 + _DOUBT)) & (result == total + rest * (1 - _DOUBT))
+    for one in (a, b, c, total):
+        sure &= (np.abs(one) > _PLAIN[0]) & (np.abs(one) < _PLAIN[1])
+    if not np.all(sure):
+        result[~sure] = _exactly(a[~sure], b[~sure], c[~sure])
+    return result
+
+
+def _halves(x: Array) -> tuple[Array, Array]:
+    """The upper half of the digits of f64, and the rest."""
+    wide = x * _SPLIT
+    high = wide - (wide - x)
+    return high, x - high
 
 
 def reduce(operand: Array, axis: int, combine: str, element: str, attributes: Mapping[str, Any]) -> Array:

@@ -20,6 +20,7 @@ from twill.tile.rewrite.rescale_algebra import (
     of,
     same,
 )
+from twill.tile.vocabulary import MINUS
 
 WIDE = ("f32", "f64")
 AS_FAR = (*WIDE, "bf16")  # types that reach as far as f32
@@ -114,7 +115,13 @@ def _mul(made: Made) -> Law:
 
 def _fma(made: Made) -> Law:
     left = replace(made, laws=made.laws[:2], types=made.types[:2], numbers=made.numbers[:2])
-    return added(_mul(left), made.laws[2])
+    product, summand = _mul(left), made.laws[2]
+    match dict(made.op.attributes).get(MINUS):
+        case "product":
+            return _sub(replace(made, laws=(summand, product)))
+        case "summand":
+            return _sub(replace(made, laws=(product, summand)))
+    return added(product, summand)
 
 
 def _div(made: Made) -> Law:

@@ -21,6 +21,7 @@ from twill.tile.translate.attributes import unread
 from twill.tile.translate.branches import blocks_without_loops, call, conditional
 from twill.tile.translate.builder import Literal, ProgramBuilder
 from twill.tile.translate.constant_nests import constant_nest, write_nest
+from twill.tile.translate.contraction import contract
 from twill.tile.translate.counted_while import count_whiles
 from twill.tile.translate.elected import observes
 from twill.tile.translate.folds import fold
@@ -95,7 +96,7 @@ def _program(
     emitter = ProgramBuilder(spec.file, around, read, observes(every, read), called)
     arguments = _arguments(spec, blocks[0], emitter)
     blocks_without_loops(spec.file, blocks, emitter, _translate)
-    return emitter.program(spec, arguments)
+    return contract(emitter.program(spec, arguments))
 
 
 def _strided(blocks: Sequence[RawBlock]) -> RawOp | None:

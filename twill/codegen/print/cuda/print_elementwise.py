@@ -15,7 +15,7 @@ from twill import exc
 from twill.codegen.print.cuda.elements import SMALL, is_float, value_type
 from twill.codegen.print.cuda.print_assembly import assembly_expression
 from twill.codegen.warp.program import DIGITS, FACTOR, NORMAL, SUBNORMAL
-from twill.tile.vocabulary import LIBRARY, SLACK
+from twill.tile.vocabulary import LIBRARY, MINUS, SLACK
 
 Attributes = Mapping[str, Any]
 
@@ -54,6 +54,7 @@ class Computed:
     exact: bool = True
 
 
+HALVES = ("f16", "bf16")
 BF16_DIGITS, FLOAT_DIGITS = 8, 24  # of a significand
 
 Printer = Callable[[ElementwiseOperation], str]
@@ -65,7 +66,8 @@ def print_elementwise(operation: ElementwiseOperation) -> Computed:
     if printer is None:
         raise exc.UnsupportedInKernel(f"no CUDA for the operation '{operation.kind}' on {operation.elements}")
     text = printer(operation)
-    return Computed(text, operation.result not in SMALL or operation.kind in _EXACT or _is_exact_cast(operation))
+    exact = operation.result not in SMALL or operation.kind in _EXACT or _is_exact_cast(operation)
+    return Computed(text, exact or (operation.kind == "fma" and operation.result in HALVES))
 
 
 _EXACT = {"inline_asm", "neg", "abs", "max", "min", "clamp", "select", "bitcast", "floor", "ceil"}
@@ -96,6 +98,13 @@ def _arithmetic(sign: str, wrapping: str) -> Printer:
 
 def _fma(op: ElementwiseOperation) -> str:
     a, b, c = op.operands
+    match op.attributes.get(MINUS):
+        case "product":
+            a = _turned(a)
+        case "summand":
+            c = _turned(c)
+    if op.result in HALVES:
+        return f"fma_{op.result}({a}, {b}, {c})"
     if op.on_floats:
         return f"{'::fma' if op.wide else 'fmaf'}({a}, {b}, {c})"
     return f"wrap_add(wrap_mul({a}, {b}), {c})"

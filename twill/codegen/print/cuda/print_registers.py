@@ -14,6 +14,7 @@ from twill.codegen.print.cuda.places import indices
 from twill.codegen.print.cuda.print_assembly import print_assembly
 from twill.codegen.print.cuda.print_elementwise import Computed, ElementwiseOperation, print_elementwise
 from twill.codegen.print.cuda.print_exponentials import print_exponentials
+from twill.codegen.print.cuda.print_halves import is_halves, print_halves
 from twill.codegen.print.cuda.print_pairs import print_pairs
 from twill.codegen.warp.expression import PerGroup
 from twill.codegen.warp.layout import Accumulator, Blocked, Layout, columns_of, elements_of
@@ -95,6 +96,8 @@ def print_compute(stmt: Compute, ctx: PrintContext) -> None:
         with ctx.out.block(_vote(stmt, ctx)) if WARP_VOTE in dict(stmt.attributes) else nullcontext():
             if PAIRS in dict(stmt.attributes) and not is_packed(result.element, result.layout):
                 print_pairs(stmt, operands, lambda i: _value(result.element, element_at(i)), elements, inner)
+            elif is_halves(stmt, elements, inner):
+                print_halves(stmt, operands, inner)
             else:
                 assign(stmt.result, element_at, inner, pack)
 

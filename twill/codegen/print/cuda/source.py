@@ -19,6 +19,7 @@ ON_DEMAND = {"atomics.cuh": ("reduce_umax(", "reduce_umin("), "parts.cuh": ("sum
              "tcgen05_multicast.cuh": ("tensor_commit_multicast(",), "tcgen05_scales.cuh": ("tensor_copy_scales",),
              "pairs.cuh": ("pair_of(", "ex2_polynomial"), "exponentials.cuh": ("ex2_polynomial",),
              "cluster_launch.cuh": ("try_cancel(",), "made_maps.cuh": ("map_from_template(",),
+             "halves.cuh": ("halves_", "fma_f16(", "fma_bf16("),
              "histogram.cuh": ("add_shared(",), "bytes.cuh": ("_signed(", "_unsigned(", "short_to_float(")}  # fmt: skip
 ROOT = "/twill/"  # the folder that line information names; no such folder needs to exist
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from twill import exc
@@ -20,6 +20,7 @@ from twill.codegen.print.gluon.scalars import (
     XOR,
     Text,
 )
+from twill.tile.vocabulary import MINUS
 
 Attributes = Mapping[str, Any]
 FLOATS = ("f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2")
@@ -64,6 +65,21 @@ def _sign(sign: str, level: int) -> Printer:
 
 def _function(name: str) -> Printer:
     return lambda op: Text(f"gl.{name}({', '.join(operand.text for operand in op.operands)})")
+
+
+def _fma(op: Elementwise) -> Text:
+    """`gl.fma`; of bf16 a product and a sum, which Triton's compiler contracts."""
+    a, b, c = op.operands
+    minus = op.attributes.get(MINUS)
+    if op.result == "bf16":
+        product = _sign("*", PRODUCT)(replace(op, operands=(a, b)))
+        pair = (c, product) if minus == "product" else (product, c)
+        return _sign("-" if minus else "+", SUM)(replace(op, operands=pair))
+    if minus == "product":
+        a = _neg(replace(op, operands=(a,)))
+    elif minus:
+        c = _neg(replace(op, operands=(c,)))
+    return _function("fma")(replace(op, operands=(a, b, c)))
 
 
 def _neg(op: Elementwise) -> Text:
@@ -119,7 +135,7 @@ PRINTERS: dict[str, Printer] = {
     "add": _sign("+", SUM),
     "sub": _sign("-", SUM),
     "mul": _sign("*", PRODUCT),
-    "fma": _function("fma"),
+    "fma": _fma,
     "neg": _neg,
     "div": _div,
     "rem": _sign("%", PRODUCT),
