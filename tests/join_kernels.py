@@ -264,6 +264,28 @@ def read_beside_the_mask(X, Y, scale, split, end, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def floats_decide(X, Y, scale, split, end, BLOCK: tl.constexpr):
+    """A comparison of floats, whose negation NaN would not turn."""
+    offs = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.exp2(tl.load(X + start + offs))
+        total += tl.where(start.to(tl.float32) < scale, x, 0.0)
+    tl.store(Y + offs, total)
+
+
+@triton.jit
+def other_numbers(X, Y, scale, split, end, BLOCK: tl.constexpr):
+    """What is not masked becomes a tile of numbers that are made, too."""
+    offs = tl.arange(0, BLOCK)
+    total = tl.zeros([BLOCK], tl.float32)
+    for start in range(0, end, BLOCK):
+        x = tl.exp2(tl.load(X + start + offs))
+        total += tl.where(start + offs < end, x, offs * scale)
+    tl.store(Y + offs, total)
+
+
+@triton.jit
 def short(X, Y, scale, split, end, BLOCK: tl.constexpr):
     """Two iterations, in both of which something is masked."""
     offs = tl.arange(0, BLOCK)

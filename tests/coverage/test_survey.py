@@ -115,6 +115,28 @@ def launch(x, y, rows, *, block: int = 32, wide=None):
 """
 
 
+COUNTED = """
+@triton.jit
+def counted(x, y, bounds, heads_ratio, scale, MODE: tl.constexpr):
+    head = tl.program_id(0) // heads_ratio
+    at = tl.arange(0, 64)
+    end = tl.load(bounds + head)
+    for i in range(0, end):
+        if MODE == "none":
+            tl.store(y + i * 64 + at, tl.load(x + i * 64 + at) * scale)
+"""
+
+
+def test_what_divides_is_a_number_whatever_its_name_and_so_are_bounds_and_a_text_is_one(
+    kernel_file: Callable[..., str],
+) -> None:
+    loaded = load(kernel_file(COUNTED))
+    found, error = specialized(FoundKernel(loaded.path, "counted", 1), loaded)
+    assert error is None
+    assert set(found.sig) == {"x=*bf16:16", "y=*bf16:16", "bounds=*i32:16", "heads_ratio=i32", "scale=fp32"}
+    assert found.const == ('MODE="none"',)
+
+
 def test_a_launch_says_what_its_names_stand_for() -> None:
     assert literals(SIZES)["repeated"] == {"MAX_BLOCKS": 5, "BLOCK": 32, "NONE": None, "STAGE": 3}
 

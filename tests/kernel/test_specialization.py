@@ -123,7 +123,17 @@ def test_list_specializations_begins_with_the_default(kernel_file: Callable[...,
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("3", 3), ("-1", -1), ("0.5", 0.5), ("true", True), ("False", False), ("none", None), ("tl.int8", "tl.int8")],
+    [
+        ("3", 3),
+        ("-1", -1),
+        ("0.5", 0.5),
+        ("true", True),
+        ("False", False),
+        ("none", None),
+        ("tl.int8", "tl.int8"),
+        ('"none"', "none"),
+        ("'3'", "3"),
+    ],
 )
 def test_constants_of_flags(text: str, value: object) -> None:
     read = read_constant(text)

@@ -17,7 +17,7 @@ from triton.runtime.jit import JITFunction
 from twill.coverage.source import Said
 from twill.kernel.sidecar import Constant
 
-INDEX = re.compile(r"(^|_)(idx|index|indices|ids?|offsets?|lens?|lengths?|cu_?seq\w*|targets?|labels?|tables?"
+INDEX = re.compile(r"(^|_)(idx|index|indices|ids?|offsets?|lens?|lengths?|cu_?seq\w*|seq_?lens?|targets?|labels?|tables?"
                    r"|pos|counts?|starts?|ends?)(_ptr)?$", re.IGNORECASE)  # fmt: skip
 OPTIONAL = re.compile(r"cu_?seq|indices|offsets?$|bias|mask|alibi|initial|h0|ht$|_idx", re.IGNORECASE)
 SUMMED = re.compile(r"lse|delta|rstd|mean|rms|loss|scale|norm|sum|max|acc|lock|^[lmg]$|^dg|^g[kv]$", re.IGNORECASE)
@@ -142,7 +142,7 @@ def _guess(
                 types[name] = f"*{_element(name, said, plan)}:16"
         elif name in units:
             constants[name] = 1
-        elif FLOAT.search(name) and not COUNT.search(name):
+        elif FLOAT.search(name) and not COUNT.search(name) and name not in said.integers:
             types[name] = "fp32"
         else:
             wide = "stride" in name.lower() or re.fullmatch(r"[A-Z]|.*(dim|cols|hidden\w*)", name) is not None

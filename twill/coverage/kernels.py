@@ -72,8 +72,6 @@ def specialized(found: FoundKernel, loaded: KernelFile) -> tuple[FoundKernel, Tw
     first: tuple[FoundKernel, TwillError | None] | None = None
     for guess in guesses(function, loaded.wrapped[found.kernel], said_of(function), launched):
         one = as_guessed(found, guess)
-        if any(read_constant(text.partition("=")[2]) != guess.constants[text.partition("=")[0]] for text in one.const):
-            continue  # a text that flags can't say
         text, error = _compiled(one)
         if error is None and any(store in text for store in STORES):
             return of_usual_size(one, guess, text), None
@@ -111,7 +109,12 @@ def is_gluon(function: JITFunction) -> bool:
 
 def flags(values: Mapping[str, Constant]) -> tuple[str, ...]:
     """NAME=VALUE for each."""
-    return tuple(f"{name}={value}" for name, value in values.items())
+    return tuple(f"{name}={said(value)}" for name, value in values.items())
+
+
+def said(value: Constant) -> str:
+    """A constant as a flag says it; a text that would be another constant stands in quotes."""
+    return f'"{value}"' if isinstance(value, str) and read_constant(value) != value else str(value)
 
 
 def _compiled(found: FoundKernel) -> tuple[str, TwillError | None]:

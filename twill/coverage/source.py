@@ -24,9 +24,10 @@ MOVES = frozenset(
 class Said:
     """addresses: parameters that loads and stores begin at. descriptors: parameters with `.load` or `.store`. tested:
     used as a truth value. block: used in the shape of a tile. unrolled: used in `tl.static_range`. strings, numbers:
-    what a parameter is compared with. indices: addresses whose elements are used in other addresses. bits: those whose
-    elements are shifted. bytes: those whose elements are multiplied into an accumulator of integers. wide: strides in
-    an address another of whose indices has none. stores: whether anything is stored."""
+    what a parameter is compared with. indices: addresses whose elements are used in other addresses, or say how many
+    iterations a loop has. bits: those whose elements are shifted. bytes: those whose elements are multiplied into an
+    accumulator of integers. wide: strides in an address another of whose indices has none. integers: operands of `//`
+    and `%`, and bounds of `range`. stores: whether anything is stored."""
 
     addresses: set[str] = field(default_factory=set)
     descriptors: set[str] = field(default_factory=set)
@@ -39,6 +40,7 @@ class Said:
     bits: set[str] = field(default_factory=set)
     bytes: set[str] = field(default_factory=set)
     wide: set[str] = field(default_factory=set)
+    integers: set[str] = field(default_factory=set)
     stores: bool = False
 
 
@@ -75,7 +77,13 @@ class _Reader:
                 self.compare(node.left.id, node)
             elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift | ast.RShift):
                 self.said.bits |= self.loaded(node.left)
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv | ast.Mod):
+                self.said.integers |= self.named(node.left, node.right)
         return self.said
+
+    def named(self, *values: ast.expr) -> set[str]:
+        """Parameters that are among these as they are."""
+        return {one.id for one in values if isinstance(one, ast.Name)} & self.parameters
 
     def truths(self, test: ast.expr) -> set[str]:
         """Parameters whose truth decides."""
@@ -115,6 +123,9 @@ class _Reader:
         if owner in self.parameters and name in ("load", "store", "gather", "scatter"):
             self.said.descriptors.add(owner)
         self.said.stores |= name in STORES or atomic
+        if name in ("range", "cdiv"):
+            self.said.integers |= self.named(*node.args)
+            self.said.indices |= set().union(*map(self.loaded, node.args))
         if name in SHAPES:
             names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & self.parameters
             self.said.block |= names
@@ -140,7 +151,7 @@ class _Reader:
                 for there, here in (
                     (theirs.descriptors, self.said.descriptors), (theirs.tested, self.said.tested),
                     (theirs.block, self.said.block), (theirs.unrolled, self.said.unrolled),
-                    (theirs.wide, self.said.wide),
+                    (theirs.wide, self.said.wide), (theirs.integers, self.said.integers),
                 ):  # fmt: skip
                     here |= {mine} if name in there else set()
                 if name in theirs.strings:
@@ -220,9 +231,15 @@ class _Reader:
                 if isinstance(node, ast.Name) and node.id not in seen:
                     seen.add(node.id)
                     todo.extend(self.assigned.get(node.id, ()))
-                elif isinstance(node, ast.Call) and _called(node) == ("load", "tl") and node.args:
+                elif isinstance(node, ast.Call) and _gives(node) and node.args:
                     found |= self.roots(node.args[0])
         return found
+
+
+def _gives(node: ast.Call) -> bool:
+    """Whether a call gives what is in memory, or was."""
+    name, owner = _called(node)
+    return owner == "tl" and (name == "load" or name.startswith("atomic_"))
 
 
 def _spread(node: ast.AST) -> bool:

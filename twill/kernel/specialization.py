@@ -141,7 +141,7 @@ def resolve(
     kernel = kernel or (table.kernel if table else sidecar.kernel if sidecar else "") or _only_kernel(loaded)
     if kernel not in loaded.functions:
         raise _unknown_kernel(file, kernel, loaded, sidecar)
-    types = dict(_flag("--sig", text, "ARG=TYPE") for text in sig)
+    types = {name: quoted(kind) or kind for name, kind in (_flag("--sig", text, "ARG=TYPE") for text in sig)}
     said = (_flag("--const", text, "NAME=VALUE", empty=True) for text in const)
     constants = {name: read_constant(text) for name, text in said}
     for name in types.keys() & constants.keys():
@@ -222,11 +222,19 @@ def _flag(flag: str, text: str, form: str, *, empty: bool = False) -> tuple[str,
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or not (value.strip() or empty):
         raise MalformedFlag(f"{flag} {text}: not of the form {form}", hint=f"{flag} {form}")
-    return name.strip(), value.strip().strip("\"'")
+    return name.strip(), value.strip()
+
+
+def quoted(text: str) -> str | None:
+    """What stands in quotes, if the text does."""
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else None
 
 
 def read_constant(text: str) -> Constant:
-    """The constant that a flag's text means: an integer, a float, true, false, none, or text."""
+    """The constant that a flag's text means: an integer, a float, true, false, none, or text, as is what stands in
+    quotes."""
+    if (inside := quoted(text)) is not None:
+        return inside
     words: dict[str, Constant] = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]

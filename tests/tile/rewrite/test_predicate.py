@@ -37,7 +37,9 @@ def test_the_result_is_the_same_wherever_the_ends_are(kernel: str, split: int, e
     np.testing.assert_array_equal(result(program, split, end), result(program.original, split, end))
 
 
-@pytest.mark.parametrize("kernel", ["same_mask", "read_beside_the_mask", "short", "split_off"])
+@pytest.mark.parametrize("kernel", [
+    "same_mask", "read_beside_the_mask", "short", "split_off", "floats_decide", "other_numbers",
+])  # fmt: skip
 def test_other_masks_stay(kernel: str) -> None:
     assert "update" not in kinds(made(kernel))
 

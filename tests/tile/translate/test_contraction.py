@@ -32,14 +32,14 @@ def k(x, y):
 """
 
 
-@pytest.mark.parametrize(("change", "kinds"), [
-    ({}, {"fma"}),
-    ({"strict": True}, {"mul", "sub"}),
-    ({"fp_fusion": False}, {"mul", "sub"}),
+@pytest.mark.parametrize(("strict", "fp_fusion", "kinds"), [
+    (False, True, {"fma"}),
+    (True, True, {"mul", "sub"}),
+    (False, False, {"mul", "sub"}),
 ])  # fmt: skip
 def test_a_kernel_is_contracted_unless_it_may_not_be(
-    kernel_file: Callable[..., str], change: dict[str, bool], kinds: set[str]
+    kernel_file: Callable[..., str], strict: bool, fp_fusion: bool, kinds: set[str]
 ) -> None:
     spec = resolve(f"{kernel_file(KERNEL)}::k", sig=["x=*bf16:16", "y=*bf16:16"])
-    program = tile_program(replace(spec, **change))
+    program = tile_program(replace(spec, strict=strict, fp_fusion=fp_fusion))
     assert {op.kind for op in program.ops() if op.kind in ("mul", "sub", "fma")} == kinds

@@ -1,4 +1,5 @@
-"""A tile that a loop loads and the next iteration reads, too, is kept in registers for it.
+"""A tile that a loop loads and the next iteration reads, too, is kept in registers for it; and so is one that a loop
+carries on for an MMA.
 
 ::
 
@@ -10,42 +11,99 @@
 
 What a loop loads lies in a ring, of which a slot is given back in the iteration that it is for. The value that is
 carried on becomes a copy: a conversion to the type that it has, an operation of the warp group that reads it.
+
+An operand of an MMA lies in a ring, too, in a slot of the iteration that makes it. Of a carried tile it is a copy in the
+iteration that multiplies it::
+
+    s = tl.load(z)
+    for t in range(n):
+        acc = tl.dot(tl.load(x + t * B), s)     # of a copy of s
+        s += ...
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 
+from twill.tile.dead_code import compact
 from twill.tile.program import Items, Loop, Op, TileProgram
 from twill.tile.rewrite.writer import OpWriter
+from twill.tile.vocabulary import MMA
 
 COPY = "cast"  # to the same type; a bitcast costs nothing, and would be a part of what reads it
 SEEN = ("broadcast", "expand_dims", "reshape", "transpose", "slice")  # the same elements in another shape
 
 
 def copy_carried_loads(program: TileProgram) -> TileProgram:
-    """The program with such copies at the end of its loops; the same one if no loop carries on what it loads."""
-    write = OpWriter(program)
-    body = tuple(_copied(item, write) if isinstance(item, Loop) else item for item in program.body)
-    return replace(program, body=body, values=tuple(write.values)) if write.made else program
+    """The program with such copies in its loops; the same one if no loop carries on what it loads or multiplies."""
+    copier = _Copier(program)
+    body = copier.block(program.body)
+    if not copier.changed:
+        return program
+    return compact(replace(program, body=body, values=tuple(copier.write.values)))
 
 
-def _copied(loop: Loop, write: OpWriter) -> Loop:
-    """The loop with the loops in it."""
-    inner: Items = tuple(_copied(item, write) if isinstance(item, Loop) else item for item in loop.body)
-    makers = {result: item for item in inner if isinstance(item, Op) for result in item.results}
-    before, copies = len(write.made), dict[int, int]()
-    for value in dict.fromkeys(carry.yielded for carry in loop.carried):
-        kind = write.program.type_of(value)
-        if kind.shape and _loaded(value, makers):
-            copies[value] = write.op(COPY, (value,), kind, makers[value].line, write.values[value].name)
-    carried = tuple(replace(carry, yielded=copies.get(carry.yielded, carry.yielded)) for carry in loop.carried)
-    return replace(loop, body=(*inner, *write.made[before:]), carried=carried)
+@dataclass
+class _Copier:
+    program: TileProgram
+    changed: bool = False
+
+    def __post_init__(self) -> None:
+        self.write = OpWriter(self.program)
+
+    def block(self, items: Items, carried: Collection[int] = ()) -> Items:
+        """The items of a block. carried: by the loop whose body it is."""
+        found: list[Op | Loop] = []
+        for item in items:
+            if isinstance(item, Loop):
+                found.append(self.loop(item))
+            elif item.kind in MMA:
+                found += self.multiplied(item, carried)
+            else:
+                found.append(item)
+        return tuple(found)
+
+    def loop(self, loop: Loop) -> Loop:
+        """The loop with the loops in it."""
+        inner = self.block(loop.body, {carry.argument for carry in loop.carried})
+        makers = {result: item for item in inner if isinstance(item, Op) for result in item.results}
+        copies = dict[int, int]()
+        self.write.made = []
+        for value in dict.fromkeys(carry.yielded for carry in loop.carried):
+            views, base = seen(value, makers)
+            kind = self.write.values[value].type
+            if kind.shape and base in makers and makers[base].kind == "tile_load":
+                copies[value] = self.copy(value, makers[value].line)
+        self.changed |= bool(copies)
+        carried = tuple(replace(carry, yielded=copies.get(carry.yielded, carry.yielded)) for carry in loop.carried)
+        return replace(loop, body=(*inner, *self.write.made), carried=carried)
+
+    def multiplied(self, op: Op, carried: Collection[int]) -> list[Op]:
+        """An MMA, behind the copies that it reads."""
+        self.write.made = []
+        operands = list(op.operands)
+        for position in (0, 1):
+            views, base = seen(operands[position], self.write.makers)
+            if base not in carried:
+                continue
+            value = self.copy(base, op.line)
+            for view in views:
+                kind = self.write.values[view.results[0]].type
+                value = self.write.op(view.kind, (value,), kind, view.line, view.name, **dict(view.attributes))
+            operands[position] = value
+        self.changed |= bool(self.write.made)
+        return [*self.write.made, replace(op, operands=tuple(operands))]
+
+    def copy(self, value: int, line: int) -> int:
+        """Of a tile, in registers."""
+        return self.write.op(COPY, (value,), self.write.values[value].type, line, self.write.values[value].name)
 
 
-def _loaded(value: int, makers: dict[int, Op]) -> bool:
-    """Whether a value is a tile that one of these operations loads, seen in any way."""
-    op = makers.get(value)
-    while op is not None and op.kind in SEEN:
-        op = makers.get(op.operands[0])
-    return op is not None and op.kind == "tile_load"
+def seen(value: int, makers: Mapping[int, Op]) -> tuple[list[Op], int]:
+    """The views that show a value, the first one first, and what they show."""
+    views: list[Op] = []
+    while (op := makers.get(value)) is not None and op.kind in SEEN:
+        views.insert(0, op)
+        value = op.operands[0]
+    return views, value

@@ -28,6 +28,7 @@ from twill.tile.rewrite.split_k import split_k
 from twill.tile.rewrite.uniform_factors import collect_factors
 from twill.tile.rewrite.unpacked_operands import unpack_operands
 from twill.tile.rewrite.vector_factors import multiply_vectors
+from twill.tile.rewrite.vector_products import sum_vector_products
 from twill.tile.rewrite.vector_sides import separate_sides
 from twill.tile.rewrite.whole_reductions import reduce_axis_by_axis
 
@@ -96,6 +97,8 @@ PIPELINE = (
     Rewrite("unpacked-operands", "accesses are resolved to tiles",
             "elements of 4 bits that are multiplied by others of 8 are loaded with a place of 8 bits for each",
             unpack_operands),
+    Rewrite("vector-products", "MMAs of any shape that Triton has",
+            "no result of an MMA has one row or one column", sum_vector_products),
     Rewrite("whole-reductions", "views of any kind",
             "no tile is flattened to be reduced to one number", reduce_axis_by_axis),
     Rewrite("rearrangements", "views of any kind",

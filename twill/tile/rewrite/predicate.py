@@ -101,7 +101,7 @@ class _Rewriter:
         """What must hold for the select to change nothing; () if it cannot be said, or is no matter of iterations."""
         mask, value = op.operands[0], self.unmasked(op)
         other = op.operands[1] if value == op.operands[2] else op.operands[2]
-        if other not in self.uniformity.pure or value in self.uniformity.pure or mask not in self.uniformity.index:
+        if not self.is_at_hand(other) or value in self.uniformity.pure or mask not in self.uniformity.index:
             return ()
         readers = [v for item in self.program.ops() for v in reads(item)] + [c.yielded for c in loop.carried]
         if readers.count(value) != 1 or not may_be_updated(self.program, self.uniformity, loop, value):
@@ -110,6 +110,13 @@ class _Rewriter:
         if holds is None or not any(self.varies(loop, one) for one in holds):
             return ()
         return holds
+
+    def is_at_hand(self, value: int) -> bool:
+        """Whether a guard can have a tile without another one: index arithmetic, or one number everywhere."""
+        while (op := self.uniformity.makers.get(value)) is not None and op.kind in SHOWN:
+            value = op.operands[0]
+        number = value in self.uniformity.uniform or (op is not None and op.kind == "constant")
+        return number or value in self.uniformity.index
 
     def varies(self, loop: Loop, one: Holds) -> bool:
         """Whether the ends move against one another from iteration to iteration."""
@@ -129,6 +136,8 @@ class _Rewriter:
         predicate = str(attributes.get("predicate"))
         if op.kind != "compare" or predicate not in NOT or not attributes.get("signed", 1):
             return None
+        if not all(self.program.type_of(operand).element.startswith("i") for operand in op.operands):
+            return None  # the negation of a comparison of floats holds for NaN, and its operands need not be sums
         left, right = (self.ends(operand) for operand in op.operands)
         if left is None or right is None:
             return None

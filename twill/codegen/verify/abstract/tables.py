@@ -68,8 +68,10 @@ def tables(
             elif name + POINTEE in elements:  # addresses: apart from one another
                 made[name] = rounded(rng.permutation(size) * APART, elements[name])
             elif name in once:
-                steps = rng.integers(ascending // 2 + 1, max(1, ascending) + 1, size)
-                numbers = np.cumsum(steps) - steps[:1] if ascending else rng.permutation(size)
+                places = np.flatnonzero(reached_places(program, case.grid, scalars, made, name, size))
+                steps = rng.integers(ascending // 2 + 1, max(1, ascending) + 1, places.size)
+                numbers = np.zeros(size, np.int64)  # small ones: what is apart in memory need not be far apart
+                numbers[places] = np.cumsum(steps) - steps[:1] if ascending else rng.permutation(places.size)
                 made[name] = rounded(numbers, elements[name])
             else:
                 made[name] = random_tensor(rng, size, elements[name], 1)
