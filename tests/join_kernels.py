@@ -270,7 +270,7 @@ def floats_decide(X, Y, scale, split, end, BLOCK: tl.constexpr):
     total = tl.zeros([BLOCK], tl.float32)
     for start in range(0, end, BLOCK):
         x = tl.exp2(tl.load(X + start + offs))
-        total += tl.where(start.to(tl.float32) < scale, x, 0.0)
+        total += tl.where(start * 1.0 < scale, x, 0.0)
     tl.store(Y + offs, total)
 
 

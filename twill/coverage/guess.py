@@ -17,8 +17,8 @@ from triton.runtime.jit import JITFunction
 from twill.coverage.source import Said
 from twill.kernel.sidecar import Constant
 
-INDEX = re.compile(r"(^|_)(idx|index|indices|ids?|offsets?|lens?|lengths?|cu_?seq\w*|seq_?lens?|targets?|labels?|tables?"
-                   r"|pos|counts?|starts?|ends?)(_ptr)?$", re.IGNORECASE)  # fmt: skip
+INDEX = re.compile(r"(^|_)(idx|index|indices|ids?|offsets?|lens?|lengths?|cu_?seq\w*|seq_?lens?|targets?|labels?"
+                   r"|tables?|pos|counts?|starts?|ends?)(_ptr)?$", re.IGNORECASE)  # fmt: skip
 OPTIONAL = re.compile(r"cu_?seq|indices|offsets?$|bias|mask|alibi|initial|h0|ht$|_idx", re.IGNORECASE)
 SUMMED = re.compile(r"lse|delta|rstd|mean|rms|loss|scale|norm|sum|max|acc|lock|^[lmg]$|^dg|^g[kv]$", re.IGNORECASE)
 FLOAT = re.compile(

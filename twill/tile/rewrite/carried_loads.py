@@ -12,8 +12,8 @@ carries on for an MMA.
 What a loop loads lies in a ring, of which a slot is given back in the iteration that it is for. The value that is
 carried on becomes a copy: a conversion to the type that it has, an operation of the warp group that reads it.
 
-An operand of an MMA lies in a ring, too, in a slot of the iteration that makes it. Of a carried tile it is a copy in the
-iteration that multiplies it::
+An operand of an MMA lies in a ring, too, in a slot of the iteration that makes it. Of a carried tile it is a copy in
+the iteration that multiplies it::
 
     s = tl.load(z)
     for t in range(n):
