@@ -125,3 +125,46 @@ def test_the_first_chunk_of_a_sequence_is_looked_up(tmp_path: Path) -> None:
     tile = extract(f"{tmp_path / 'k.py'}::sums", sig=sig, const=("B=64",)).program
     right = lower(tile, scheduled(tile), H100)
     assert any("y" in changed(tile, one) for one in launches(right))
+
+
+BEFORE = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def window(x, y, ends, lengths, B: tl.constexpr, BACK: tl.constexpr):
+    end, length = tl.load(ends + tl.program_id(0)), tl.load(lengths + tl.program_id(0))
+    o = tl.arange(0, B)
+    tl.store(y + tl.program_id(0) * B + o, tl.load(x + (end - length - BACK) * B + o))
+"""
+
+
+@pytest.mark.parametrize("back", [0, 1, 50, 1000])
+def test_numbers_are_as_large_as_what_is_taken_from_them(tmp_path: Path, back: int) -> None:
+    """Of two numbers that are subtracted from one another the first is made up as large as it has to be."""
+    (tmp_path / "k.py").write_text(BEFORE, encoding="utf-8")
+    sig = ("x=*fp32:16", "y=*fp32:16", "ends=*i32:16", "lengths=*i32:16")
+    tile = extract(f"{tmp_path / 'k.py'}::window", sig=sig, const=("B=64", f"BACK={back}")).program
+    right = lower(tile, scheduled(tile), H100)
+    assert all("y" in changed(tile, one) for one in launches(right))
+
+
+APART = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def rows(x, y, which, begins, S, R, B: tl.constexpr):
+    begin = tl.load(begins + tl.load(which + tl.program_id(0) * S) * S)
+    o = tl.arange(0, B)
+    tl.store(y + begin * R + o, tl.load(x + begin * R + o))
+"""
+
+
+def test_numbers_that_lie_apart_in_memory_are_small(tmp_path: Path) -> None:
+    """A table with gaps as wide as a stride says tells which of a few rows are meant, not one for each gap."""
+    (tmp_path / "k.py").write_text(APART, encoding="utf-8")
+    sig = ("x=*fp32:16", "y=*fp32:16", "which=*i32:16", "begins=*i32:16", "S=i32:16", "R=i32:16")
+    tile = extract(f"{tmp_path / 'k.py'}::rows", sig=sig, const=("B=64",)).program
+    right = lower(tile, scheduled(tile), H100)
+    assert max(array.size for one in launches(right) for array in one.arrays.values()) < 1 << 20

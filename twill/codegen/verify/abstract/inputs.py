@@ -61,6 +61,7 @@ DRAWN = 3  # launches more for them
 ASCENDING = 3  # of so many launches more, one has tables that ascend: begins of sequences that lie behind one another
 STEP, WIDER = 4, 6  # elements from one begin to the next, at most, and how often it is doubled before it is this again
 TELLING = 50  # elements of a tensor that has awkward data, at least: among fewer there are too few numbers
+LEAST = (0, 1, 64, 1024)  # of numbers in tables, in this order
 REMEMBERED = 8  # sets of launches
 SMALLEST = 1 << 20  # what loaded trip counts are divided by at most
 
@@ -139,13 +140,15 @@ def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> It
     known, chosen = _chosen(tile, derived_problem(tile), goal)
     if not looked_into(tile):
         known = with_near_rows(tile, known, [known.case(candidate.sizes) for candidate in chosen])
-    made = [replace(holding(tile, one), derived=True) for one in _launches(tile, known, chosen)]
+    least = _least(tile, known, chosen)
+    made = [replace(holding(tile, one), derived=True) for one in _launches(tile, known, chosen, least)]
     yield from made
     if depends_on_order(tile):
         return
     if goal.cluster is None:
         cases = along_axes(tile, known, [candidate.sizes for candidate in chosen])
-        more = (launch(tile, case, seed=len(made) + 3 + DRAWN + number) for number, case in enumerate(cases))
+        first = len(made) + 3 + DRAWN
+        more = (launch(tile, case, seed=first + number, least=least) for number, case in enumerate(cases))
         yield from (replace(holding(tile, one), derived=True) for one in more)
     if not looked_into(tile):
         return
@@ -157,8 +160,10 @@ def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> It
         turn, last = divmod(number, ASCENDING)
         ascending = STEP << turn % WIDER if last == ASCENDING - 1 else 0
         seed, first = len(made) + 3 + DRAWN + number, turn % 2 == 1 and last == 0
-        one = launch(tile, known.case(sizes), seed=seed, ascending=ascending, first=first)
-        return replace(holding(tile, one), derived=True)
+        made_up = partial(launch, tile, known.case(sizes), seed, ascending=ascending, first=first)
+        tries = (made_up(least=at_least) for at_least in LEAST if at_least >= least)
+        one = next((one for one in tries if not _begins_before(tile, one)), None)
+        return replace(holding(tile, one or made_up(least=least)), derived=True)
 
     yield from until_stored(tile, made, drawn)
 
@@ -250,25 +255,48 @@ def _chosen(tile: TileProgram, problem: ProblemTable, goal: Wanted) -> tuple[Pro
     return known, chosen
 
 
-def _launches(tile: TileProgram, known: ProblemTable, chosen: Sequence[SizeCandidate]) -> Iterator[CheckedLaunch]:
-    made = [launch(tile, known.case(candidate.sizes), seed=number, scale=LARGE if number % 2 else 1)
+def _least(tile: TileProgram, known: ProblemTable, chosen: Sequence[SizeCandidate]) -> int:
+    """What numbers of tables have to be at least, so that nothing before a tensor is accessed; 0 if nothing helps."""
+    if not looked_into(tile):
+        return 0
+    cases = [known.case(candidate.sizes) for candidate in chosen]
+    tries = ((at_least, [launch(tile, case, seed, least=at_least) for seed, case in enumerate(cases)])
+             for at_least in LEAST)  # fmt: skip
+    return next((at_least for at_least, made in tries if not any(_begins_before(tile, one) for one in made)), 0)
+
+
+def _begins_before(tile: TileProgram, made: CheckedLaunch) -> bool:
+    """Whether a launch accesses something before a tensor."""
+    try:
+        run_sequentially(tile.original or tile, made.grid, {n: a.copy() for n, a in made.arrays.items()}, made.scalars)
+    except OutsideOfTensor as outside:
+        return outside.least < 0
+    return False
+
+
+def _launches(
+    tile: TileProgram, known: ProblemTable, chosen: Sequence[SizeCandidate], least: int = 0
+) -> Iterator[CheckedLaunch]:
+    """least: of the numbers of tables that are made up."""
+    made_of = partial(launch, least=least)
+    made = [made_of(tile, known.case(candidate.sizes), seed=number, scale=LARGE if number % 2 else 1)
             for number, candidate in enumerate(chosen)]  # fmt: skip
     yield from made
     if counted(tile):
         most = max(chosen, key=lambda candidate: math.prod(known.case(candidate.sizes).grid))
-        yield from (launch(tile, known.case(most.sizes), seed=len(made) + 3 + number) for number in range(DRAWN))
+        yield from (made_of(tile, known.case(most.sizes), seed=len(made) + 3 + number) for number in range(DRAWN))
     if has_maximum(tile):
         longest = max(range(len(made)), key=lambda number: most_iterations(tile, made[number]))
         scale = 1 if made[longest].scale > 1 else LARGE
         case = known.case(chosen[longest].sizes)
-        yield launch(tile, case, seed=len(made), scale=scale)
-        yield launch(tile, case, seed=len(made) + 1, data="creeping")
+        yield made_of(tile, case, seed=len(made), scale=scale)
+        yield made_of(tile, case, seed=len(made) + 1, data="creeping")
     busy = [number for number, one in enumerate(made) if runs_loops(tile, one)]
     written = tile.original or tile  # an MMA in parts tells infinities apart that the kernel has no opinion about
     if busy and (tells_floats_apart(written) or free_integers(written)):
         telling = [number for number in busy if max(a.size for a in made[number].arrays.values()) >= TELLING]
         cheapest = min(telling or busy, key=lambda number: chosen[number].cost)
-        yield launch(tile, known.case(chosen[cheapest].sizes), seed=len(made) + 2, data="awkward")
+        yield made_of(tile, known.case(chosen[cheapest].sizes), seed=len(made) + 2, data="awkward")
     unlike = (one for one in made if begins_unlike(tile, one))
     yield from (replace(one, ctas=2) for one in islice(unlike, 1))
 
@@ -317,12 +345,14 @@ def launch(
     data: Data = "normal",
     ascending: int = 0,
     first: bool = False,
+    least: int = 0,
 ) -> CheckedLaunch:
     """The launch of a case, with random tensors: what a kernel does not write must stay as it is.
 
     scale: of floats. Large ones show what softmax hides otherwise: a maximum that is not the maximum. ascending:
     by how much the numbers that say where something is stored grow from each to the next, at most, and at least by
-    half of it (0: they do not). first: tables through which others are looked up hold 0.
+    half of it (0: they do not). first: tables through which others are looked up hold 0. least: what numbers of tables
+    are at least.
     """
     free = free_integers(program) if data == "awkward" else frozenset[str]()
     rng = np.random.default_rng(seed)
@@ -333,11 +363,12 @@ def launch(
     arrays: dict[str, Array] = {}
     scaling = scales(program)
     if picks(program) or case.tables:
-        arrays, reaching = tables(program, case, scalars, sizes, rng, seed, ascending=ascending, first=first)
+        made_up = partial(tables, program, case, scalars, sizes, rng, seed, least=least)
+        arrays, reaching = made_up(ascending=ascending, first=first)
         shrink = 1
         while counted(program) and any(reaching.get(name, 0) > sizes[name] for name in known) and shrink < SMALLEST:
             shrink *= 4  # the tensors that the sidecar describes have no room for so many iterations
-            arrays, reaching = tables(program, case, scalars, sizes, rng, seed, shrink)
+            arrays, reaching = made_up(shrink)
         # Numbers that are looked up may point past the sizes of the sidecar, which hold for the user's tables and not
         # for these: there is memory for them. A descriptor pads instead.
         padded = {a.name for a in program.arguments if a.type.element.startswith("desc") and a.name in known}

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from twill.codegen.verify.abstract.extent import loaded_by_walk
+from twill.tile.affine import Polynomial
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.elements import OutsideOfTensor, spread
@@ -67,8 +68,20 @@ def counted(program: TileProgram) -> Mapping[str, int]:
 
 def begins(program: TileProgram) -> frozenset[str]:
     """The tensors that say where a tile that is loaded or stored begins."""
-    places = (p for _, access in program.accesses for p in (access.constant, *(axis.offset for axis in access.axes)))
-    return _loaded_for(program, [symbol for place in places for symbol in place.symbols()], bounds=False)
+    return _loaded_for(program, [symbol for place in _places(program) for symbol in place.symbols()], bounds=False)
+
+
+def subtracted(program: TileProgram) -> frozenset[str]:
+    """Those whose numbers, the larger they are, let one begin further ahead."""
+    terms = (term for place in _places(program) for term in place.terms)
+    symbols = [symbol for monomial, factor in terms if factor < 0 for symbol, _ in monomial]
+    return _loaded_for(program, symbols, bounds=False)
+
+
+def _places(program: TileProgram) -> Iterator[Polynomial]:
+    """Where tiles begin that are loaded or stored."""
+    for _, access in program.accesses:
+        yield from (access.constant, *(axis.offset for axis in access.axes))
 
 
 def _loaded_for(program: TileProgram, pending: list[int], bounds: bool = True) -> frozenset[str]:

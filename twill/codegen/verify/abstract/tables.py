@@ -13,6 +13,7 @@ from twill.codegen.verify.abstract.reached import (
     reached,
     reached_places,
     scattered,
+    subtracted,
 )
 from twill.kernel.problem import Case
 from twill.tile.interpret.arithmetic import Array, rounded
@@ -34,12 +35,14 @@ def tables(
     shrink: int = 1,
     ascending: int = 0,
     first: bool = False,
+    least: int = 0,
 ) -> tuple[dict[str, Array], dict[str, int]]:
     """The tensors that numbers are looked up in, and what a launch with them reaches of every tensor.
 
     They hold numbers from 0 to 7, and those that trip counts depend on as many as a few iterations take. Those that
     say where something is stored hold each number once, as two program instances do not store to one place (ascending:
     in ascending order); if trip counts depend on them, or on those that say where a tile begins, their numbers grow.
+    least: what those are at least that are not subtracted where a tile begins, as places before them are accessed.
     Tables that are found through others are made after those; first: those others hold 0, as what is not the first of
     something (a chunk of a sequence) may lie behind its end. Where numbers lead from one element of a table to another,
     the table is made longer until all of them are in it."""
@@ -50,6 +53,7 @@ def tables(
     missing = set(looked_into(program)) - made.keys()
     through = found_through(program)
     outer = {one for name, others in through.items() for one in others - {name}} if first else set()
+    fixed = outer | subtracted(program) | {name for name in missing if name + POINTEE in elements}
     found = reached(program, case.grid, scalars, made)
     while missing:
         known = sorted(name for name in missing if not (through[name] & missing) - {name}) or sorted(missing)
@@ -75,6 +79,8 @@ def tables(
                 made[name] = rounded(numbers, elements[name])
             else:
                 made[name] = random_tensor(rng, size, elements[name], 1)
+            if least and name not in fixed and made[name].dtype.kind in "iu":
+                made[name] = rounded(made[name].astype(np.int64) + least, elements[name])
         missing -= set(ready)
         found = reached(program, case.grid, scalars, made)
     for _ in range(LONGER):

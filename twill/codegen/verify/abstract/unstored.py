@@ -32,15 +32,22 @@ def until_stored(
     written = tile.original or tile
     stores = {op.access.base for op in written.ops() if op.access is not None and op.kind != "tile_load"}
     stored = frozenset[str]().union(*(changed(written, one) for one in made))
+    outside: UnknownProblem | None = None
     for number in range(TRIES + FURTHER):
         if stores <= stored or (number >= TRIES and stores & stored):
             return
         one = drawn(number)
-        more = changed(written, one) - stored
+        try:
+            more = changed(written, one) - stored
+        except UnknownProblem as error:  # these numbers are none; others may be
+            outside = error
+            continue
         if more & stores:
             stored |= more
             yield one
     if stores and not stored & stores:
+        if outside is not None:
+            raise outside
         raise UnknownProblem(
             f"no numbers were found for what `{tile.kernel}` looks up with which it stores anything", file=tile.file,
             hint="their `tables` in [specialization.problem] of its sidecar (docs/problem-sizes.md)",
