@@ -124,12 +124,39 @@ def test_a_host_descriptor_is_loaded_whatever_the_condition_says(kernel_file: Ca
             assert one.furthest == 0, one
 
 
-def test_fail_a_choice_between_tensors_names_the_pointer_and_its_line(kernel_file: Callable[..., str]) -> None:
+CHOSEN = {
+    "loads": "    v = tl.load(q + at)\n",
+    "an offset more": "    q += 32\n    two = tl.arange(0, 32)[:, None] + at[None, :] * 0\n"
+                      "    v = tl.sum(tl.load(q + two, mask=p > 0, other=2.0), axis=1)\n",
+    "a loop that moves it": "    v = tl.zeros([32], tl.float32)\n    for i in range(n):\n        v += tl.load(q + at)\n"
+                            "        q += 32\n",
+    "a pointer of each element": "    a = q + at\n    if p == 1:\n        a = z + at\n    v = tl.load(a)\n",
+    "stores": "    tl.store(q + 320 + at, 3.0)\n    v = at.to(tl.float32)\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("use", CHOSEN)
+@pytest.mark.parametrize("n", [0, 1, 2, 4])
+def test_a_pointer_that_is_chosen_is_each_of_them_where_it_is(
+    kernel_file: Callable[..., str], use: str, n: int
+) -> None:
     source = (
-        "@triton.jit\ndef k(x, y, n):\n    at = tl.arange(0, 32)\n    if n > 3:\n"
-        "        src = x + tl.load(x).to(tl.int32)\n    else:\n        src = y\n"
-        "    tl.store(y + at, tl.load(src + at))\n"
+        f"@triton.jit\ndef k(x, y, z, n):\n{AT}    if p < n:\n        q = x\n    elif p == 3:\n        q = x + 5\n"
+        f"    else:\n        q = z\n{CHOSEN[use]}    tl.store(y + at, v)\n"
     )
-    with pytest.raises(DataDependentControlFlow, match=r"an `if` chooses which tensor a pointer points into") as raised:
+    spec = resolve(f"{kernel_file(source)}::k", sig=["x=*fp32:16", "y=*fp32:16", "z=*fp32:16", "n=i32"])
+    case = Case({}, (5,), {"x": (640,), "y": (160,), "z": (640,)}, {"n": n})
+    for raw in (True, False):
+        for one in held(spec, case, raw=raw):
+            assert one.furthest == 0, one
+
+
+def test_fail_a_chosen_pointer_that_is_used_otherwise_names_its_line(kernel_file: Callable[..., str]) -> None:
+    source = (
+        "@triton.jit\ndef k(x, y, n):\n    at = tl.arange(0, 32)\n    if n > 3:\n        src = x\n    else:\n"
+        "        src = y\n    d = tl.make_tensor_descriptor(src, [32, 32], [32, 1], [8, 32])\n"
+        "    d.store([0, 0], d.load([8, 0]))\n"
+    )
+    with pytest.raises(DataDependentControlFlow, match="an `if` chooses a pointer, and it is used for more") as raised:
         tile_program(resolve(f"{kernel_file(source)}::k", sig=SIG))
-    assert raised.value.line == 6
+    assert raised.value.line == 10

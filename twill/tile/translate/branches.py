@@ -184,13 +184,16 @@ def choose(op: RawOp, emitter: ProgramBuilder, condition: int, sides: Sequence[M
 
 
 def _pointer(op: RawOp, emitter: ProgramBuilder, condition: int, sides: tuple[Made, Made], raw: RawValue) -> int:
-    """The pointer of one of two sides that point into the same tensor: the offset is chosen."""
+    """The pointer of one of two sides: where they point into the same tensor, the offset is chosen, else the pointer
+    (`twill.tile.translate.pointer_choices`)."""
     first, second = sides
-    if isinstance(first, Literal) or isinstance(second, Literal) or raw.type.shape:
+    if isinstance(first, Literal) or isinstance(second, Literal) or not raw.type.element.startswith("ptr:"):
         refuse_choice(emitter.file, op, raw)
     (base, ahead), (other, behind) = emitter.way(first), emitter.way(second)
-    if base != other or not raw.type.element.startswith("ptr:"):
-        refuse_choice(emitter.file, op, raw)
+    if raw.type.shape:
+        condition = emitter.emit(op, "splat", (condition,), [TileType(raw.type.shape, "i1")])[0]
+    if raw.type.shape or base != other:
+        return emitter.emit(op, "select", (condition, first, second), [raw.type])[0]
     offsets = tuple(_sum(op, emitter, offsets) for offsets in (ahead, behind))
     offset = emitter.emit(op, "select", (condition, *offsets), [OFFSET])[0]
     return emitter.emit(op, "add_pointer", (base, offset), [raw.type])[0]

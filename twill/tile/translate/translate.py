@@ -27,6 +27,7 @@ from twill.tile.translate.elected import observes
 from twill.tile.translate.folds import fold
 from twill.tile.translate.memory import MEMORY
 from twill.tile.translate.operations import OPERATIONS
+from twill.tile.translate.pointer_choices import distribute_choices
 from twill.tile.translate.refusals import refuse, refuse_attribute, refuse_loop
 from twill.tile.translate.scalar_loops import while_loop
 from twill.tile.translate.scalar_stores import elect_stores
@@ -96,7 +97,7 @@ def _program(
     emitter = ProgramBuilder(spec.file, around, read, observes(every, read), called)
     arguments = _arguments(spec, blocks[0], emitter)
     blocks_without_loops(spec.file, blocks, emitter, _translate)
-    return contract(emitter.program(spec, arguments))
+    return contract(distribute_choices(emitter.program(spec, arguments)))
 
 
 def _strided(blocks: Sequence[RawBlock]) -> RawOp | None:
