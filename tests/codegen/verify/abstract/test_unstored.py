@@ -50,7 +50,7 @@ def program(folder: Path, less: int) -> WarpProgram:
     return lower(tile, scheduled(tile), H100)
 
 
-@pytest.mark.parametrize("less", [0, 1])
+@pytest.mark.parametrize("less", [0, 1, 50])
 def test_some_launch_stores_however_few_of_the_numbers_let_it(tmp_path: Path, less: int) -> None:
     right = program(tmp_path, less)
     assert any("y" in changed(right.program, one) for one in launches(right))

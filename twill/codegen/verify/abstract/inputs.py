@@ -40,7 +40,7 @@ from twill.codegen.verify.abstract.reached import (
 from twill.codegen.verify.abstract.representatives import with_representatives
 from twill.codegen.verify.abstract.table_shapes import refuse_wrong_shapes
 from twill.codegen.verify.abstract.tables import tables
-from twill.codegen.verify.abstract.unstored import TRIES, one_twice_as_long, until_stored
+from twill.codegen.verify.abstract.unstored import FURTHER, TRIES, one_twice_as_long, until_stored
 from twill.codegen.verify.abstract.wanted import Wanted, wanted
 from twill.codegen.warp.program import WarpProgram
 from twill.exc import MalformedSidecar, TwillError, UnknownProblem
@@ -160,7 +160,8 @@ def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> It
         turn, last = divmod(number, ASCENDING)
         ascending = STEP << turn % WIDER if last == ASCENDING - 1 else 0
         seed, first = len(made) + 3 + DRAWN + number, turn % 2 == 1 and last == 0
-        made_up = partial(launch, tile, known.case(sizes), seed, ascending=ascending, first=first)
+        levels = number >= TRIES + FURTHER
+        made_up = partial(launch, tile, known.case(sizes), seed, ascending=ascending, first=first, levels=levels)
         tries = (made_up(least=at_least) for at_least in LEAST if at_least >= least)
         one = next((one for one in tries if not _begins_before(tile, one)), None)
         return replace(holding(tile, one or made_up(least=least)), derived=True)
@@ -346,13 +347,14 @@ def launch(
     ascending: int = 0,
     first: bool = False,
     least: int = 0,
+    levels: bool = False,
 ) -> CheckedLaunch:
     """The launch of a case, with random tensors: what a kernel does not write must stay as it is.
 
     scale: of floats. Large ones show what softmax hides otherwise: a maximum that is not the maximum. ascending:
     by how much the numbers that say where something is stored grow from each to the next, at most, and at least by
     half of it (0: they do not). first: tables through which others are looked up hold 0. least: what numbers of tables
-    are at least.
+    are at least; levels: a number of its own for each table.
     """
     free = free_integers(program) if data == "awkward" else frozenset[str]()
     rng = np.random.default_rng(seed)
@@ -363,7 +365,7 @@ def launch(
     arrays: dict[str, Array] = {}
     scaling = scales(program)
     if picks(program) or case.tables:
-        made_up = partial(tables, program, case, scalars, sizes, rng, seed, least=least)
+        made_up = partial(tables, program, case, scalars, sizes, rng, seed, least=least, levels=levels)
         arrays, reaching = made_up(ascending=ascending, first=first)
         shrink = 1
         while counted(program) and any(reaching.get(name, 0) > sizes[name] for name in known) and shrink < SMALLEST:

@@ -22,6 +22,7 @@ from twill.tile.program import POINTEE, TileProgram
 
 ITERATIONS = 6  # of loops whose trip counts are loaded, at most
 APART = 1 << 14  # bytes between what made-up addresses point to
+LEVELS = (0, 0, 64, 200)  # numbers that those of a table are at least
 LONGER = 4  # times that a table is made longer at most
 
 
@@ -36,6 +37,7 @@ def tables(
     ascending: int = 0,
     first: bool = False,
     least: int = 0,
+    levels: bool = False,
 ) -> tuple[dict[str, Array], dict[str, int]]:
     """The tensors that numbers are looked up in, and what a launch with them reaches of every tensor.
 
@@ -43,6 +45,8 @@ def tables(
     say where something is stored hold each number once, as two program instances do not store to one place (ascending:
     in ascending order); if trip counts depend on them, or on those that say where a tile begins, their numbers grow.
     least: what those are at least that are not subtracted where a tile begins, as places before them are accessed.
+    levels: each table has a number of its own that its are at least, as of one that says where something begins and
+    one that says where it ends.
     Tables that are found through others are made after those; first: those others hold 0, as what is not the first of
     something (a chunk of a sequence) may lie behind its end. Where numbers lead from one element of a table to another,
     the table is made longer until all of them are in it."""
@@ -79,8 +83,9 @@ def tables(
                 made[name] = rounded(numbers, elements[name])
             else:
                 made[name] = random_tensor(rng, size, elements[name], 1)
-            if least and name not in fixed and made[name].dtype.kind in "iu":
-                made[name] = rounded(made[name].astype(np.int64) + least, elements[name])
+            at_least = int(rng.choice(LEVELS)) if levels else 0 if name in fixed else least
+            if at_least and made[name].dtype.kind in "iu":
+                made[name] = rounded(made[name].astype(np.int64) + at_least, elements[name])
         missing -= set(ready)
         found = reached(program, case.grid, scalars, made)
     for _ in range(LONGER):

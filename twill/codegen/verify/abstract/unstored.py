@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TRIES = 24
 FURTHER = 8  # tries where nothing at all was stored in those
+WITH_LEVELS = 12  # and so many more whose tables have numbers of unlike size
 
 
 def until_stored(
@@ -33,7 +34,7 @@ def until_stored(
     stores = {op.access.base for op in written.ops() if op.access is not None and op.kind != "tile_load"}
     stored = frozenset[str]().union(*(changed(written, one) for one in made))
     outside: UnknownProblem | None = None
-    for number in range(TRIES + FURTHER):
+    for number in range(TRIES + FURTHER + WITH_LEVELS):
         if stores <= stored or (number >= TRIES and stores & stored):
             return
         one = drawn(number)
