@@ -168,3 +168,29 @@ def test_numbers_that_lie_apart_in_memory_are_small(tmp_path: Path) -> None:
     tile = extract(f"{tmp_path / 'k.py'}::rows", sig=sig, const=("B=64",)).program
     right = lower(tile, scheduled(tile), H100)
     assert max(array.size for one in launches(right) for array in one.arrays.values()) < 1 << 20
+
+
+LAST = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def tail(x, y, begins, lengths, n, B: tl.constexpr):
+    page, row, last = tl.program_id(0), tl.program_id(1), tl.num_programs(1) - 1
+    o = page * B + tl.arange(0, B)
+    if row == last:
+        begin = tl.load(begins + last - 1) + tl.load(lengths + last - 1)
+        tl.store(y + begin + o, 0.0, mask=begin + o < n)
+        return
+    begin, length = tl.load(begins + row), tl.load(lengths + row)
+    tl.store(y + begin + o, tl.load(x + row * 4096 + o), mask=o < length)
+"""
+
+
+def test_the_last_program_along_an_axis_finds_one_before_it(tmp_path: Path) -> None:
+    """With one program along axis 1, the last one looks up what is in front of the tables."""
+    (tmp_path / "k.py").write_text(LAST, encoding="utf-8")
+    sig = ("x=*fp32:16", "y=*fp32:16", "begins=*i32:16", "lengths=*i32:16", "n=i32")
+    tile = extract(f"{tmp_path / 'k.py'}::tail", sig=sig, const=("B=64",)).program
+    made = launches(lower(tile, scheduled(tile), H100))
+    assert all(one.grid[1] > 1 for one in made) and any("y" in changed(tile, one) for one in made)

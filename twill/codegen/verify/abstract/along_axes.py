@@ -6,16 +6,20 @@ What a kernel makes of `tl.program_id(1)` is then 0 wherever it is checked.
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from twill.codegen.verify.abstract.derive import shapes, touches_outside
 from twill.codegen.verify.abstract.extent import ZeroStep, scouts, trips_of
+from twill.exc import UnknownProblem
 from twill.kernel.problem import Case, ProblemTable
 from twill.tile.interpret.sequential import descriptor_scalars
 from twill.tile.program import TileProgram
 
+Found = TypeVar("Found")
 LONGEST = 40  # iterations of such a launch, at most
 
 
@@ -31,6 +35,22 @@ def along_axes(tile: TileProgram, known: ProblemTable, sizes: Sequence[Mapping[s
             case = replace(known.case(most), grid=tuple(2 if axis == at else 1 for at in range(axis + 1)))
             if _is_one(tile, case):
                 yield case
+
+
+def along_all(tile: TileProgram, problem: ProblemTable, found: Callable[[ProblemTable], Found]) -> Found:
+    """What is found with a derived problem, or else with two programs along every axis of which the program has an
+    index: where the last one along an axis looks up what belongs to the one before. Errors: UnknownProblem, of the
+    first."""
+    try:
+        return found(problem)
+    except UnknownProblem:
+        used = {op.attribute("axis") for op in tile.ops() if op.kind == "program_id"}
+        grid = tuple("2" if axis in used and count == "1" else count
+                     for axis, count in enumerate((*problem.grid, "1", "1", "1")[:3]))  # fmt: skip
+        if tile.tiles is None and tile.walk is None and tile.split is None and "2" in grid:
+            with contextlib.suppress(UnknownProblem):
+                return found(replace(problem, grid=grid))
+        raise
 
 
 def _is_one(tile: TileProgram, case: Case) -> bool:

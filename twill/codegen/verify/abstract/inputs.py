@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 
-from twill.codegen.verify.abstract.along_axes import along_axes
+from twill.codegen.verify.abstract.along_axes import along_all, along_axes
 from twill.codegen.verify.abstract.counters import with_counters
 from twill.codegen.verify.abstract.coverage import CONSTANT, SizeCandidate, choose
 from twill.codegen.verify.abstract.data import (
@@ -137,7 +137,7 @@ def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> It
         return
     if table is not None:
         refuse_wrong_shapes(tile, table, partial(_tensors, tile))
-    known, chosen = _chosen(tile, derived_problem(tile), goal)
+    known, chosen = along_all(tile, derived_problem(tile), lambda problem: _chosen(tile, problem, goal))
     if not looked_into(tile):
         known = with_near_rows(tile, known, [known.case(candidate.sizes) for candidate in chosen])
     least = _least(tile, known, chosen)
