@@ -85,8 +85,9 @@ MMA = ("dot", "dot_scaled")
 #   scale. Scales of i8 are of type e8m0. layout: of scales "rows", [rows, blocks], or "chunks", as tensor cores copy
 #   them (`twill.tile.interpret.block_scales`).
 
-SCALAR_LOOP = "scalar_loop"
-# operand... -> scalar...; a loop over scalars with its region (`twill.tile.scalar_region`), in which stand operations
+SCALAR_LOOP, COUNTED = "scalar_loop", "counted"
+# operand... -> scalar...; attribute counted 1: its first argument counts to a number (0); a loop over scalars with its
+# region (`twill.tile.scalar_region`), in which stand operations
 # look_up: index [mask]; attributes base, element, pad. A number from a tensor that the kernel does not write.
 ELECTED = "elected"
 # operand... -> scalar...; what one thread does for the whole program instance, with its region: scalars with atomic

@@ -31,6 +31,7 @@ from twill.tile.translate.pointer_choices import distribute_choices
 from twill.tile.translate.refusals import refuse, refuse_attribute, refuse_loop
 from twill.tile.translate.scalar_loops import while_loop
 from twill.tile.translate.scalar_stores import elect_stores
+from twill.tile.translate.scalar_sums import look_up_sums
 from twill.tile.walks import of_walk
 
 # Hints, terminators (read by what they end), and barriers: a tile program is sequential as it stands.
@@ -97,7 +98,7 @@ def _program(
     emitter = ProgramBuilder(spec.file, around, read, observes(every, read), called)
     arguments = _arguments(spec, blocks[0], emitter)
     blocks_without_loops(spec.file, blocks, emitter, _translate)
-    return contract(distribute_choices(emitter.program(spec, arguments)))
+    return look_up_sums(contract(distribute_choices(emitter.program(spec, arguments))))
 
 
 def _strided(blocks: Sequence[RawBlock]) -> RawOp | None:

@@ -54,6 +54,7 @@ from twill.tile.interpret.sequential import run as run_sequentially
 from twill.tile.launch_grid import of_instances
 from twill.tile.order_dependence import depends_on_order
 from twill.tile.program import TileProgram
+from twill.tile.vocabulary import COUNTED
 
 LARGE = 8  # so many times the floats of every second launch
 HELD_BY_DATA = 1 << 22  # elements of a tensor into which a program stores where data says, at most
@@ -180,7 +181,8 @@ def refuse_unknown_numbers(program: TileProgram, table: ProblemTable | None) -> 
             file=program.file,
             hint=f"tables = {{ {missing[0]} = [...] }} in [specialization.problem] (docs/problem-sizes.md)",
         )
-    regions = (base for op in program.ops() if op.region is not None for base in op.region.bases())
+    whiles = (op for op in program.ops() if op.region is not None and not dict(op.attributes).get(COUNTED))
+    regions = (base for op in whiles if op.region is not None for base in op.region.bases())
     shapeless = sorted(set(regions) - (table.tensors.keys() if table is not None else set()))
     if shapeless:
         raise UnknownProblem(

@@ -16,6 +16,8 @@ from twill.tile.program import Access, Loop, Op, TileProgram, reads
 from twill.tile.uniformity import Uniformity, classify
 from twill.tile.vocabulary import ELECTED
 
+SHORTEST = 64  # elements of a tensor that a loop over scalars looks into, if it looks for any
+
 
 def looked_into(program: TileProgram) -> tuple[str, ...]:
     """The tensors that numbers are looked up in."""
@@ -195,7 +197,11 @@ class _Walker(Instance):
             return
         try:
             super().op(op)
-        except OutsideOfTensor:  # the table is to be longer (`found`)
+        except OutsideOfTensor as outside:  # the table is to be longer (`found`)
+            for base in op.region.bases() if op.region is not None else ():  # by how much, the rest of the loop knows
+                longer = max(outside.most + 1, 2 * outside.size, SHORTEST)
+                if outside.is_of(self.tensors[base]):
+                    self.found[base] = max(self.found.get(base, 0), longer)
             self.tell(dict.fromkeys(op.results))
 
     def note(self, op: Op, access: Access) -> None:
