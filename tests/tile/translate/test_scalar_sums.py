@@ -24,7 +24,8 @@ HEAD = "@triton.jit\ndef k(x, y, lens, n):\n    p, i, at = tl.program_id(0), tl.
 TAIL = "    tl.store(y + s * 32 + at, tl.load(x + p * 32 + at))\n"
 SUMS = {
     "a sum": "    s = tl.sum(tl.load(lens + i, mask=i < p, other=0))\n",
-    "a sum of what is computed": "    v = tl.load(lens + i * 2)\n    s = tl.sum(tl.where((i < p) & (v > 0), v + 1, 0))\n",
+    "a sum of what is computed": "    v = tl.load(lens + i * 2)\n"
+                                 "    s = tl.sum(tl.where((i < p) & (v > 0), v + 1, 0))\n",
     "the largest": "    s = p + 8 * tl.max(tl.load(lens + i, mask=i < n, other=-3)) + 24\n",
     "the least, of long numbers": "    s = p - 8 * tl.min(tl.load(lens + i).to(tl.int64)) + 8\n",
     "two rows": "    s = tl.sum(tl.load(lens + i, mask=i < p, other=0)) + tl.sum(tl.load(lens + 16 + i)) * 0\n",

@@ -239,8 +239,7 @@ class _Writer:
         mask = tuple(given[:1])
         if len(given) > 1:
             mask = (self.inner("and", tuple(given), TRUTH, region, op),)
-        said = {"base": base, "element": kind.element, "pad": 0}
-        found = self.inner("look_up", (index, *mask), kind, region, op, **said)
+        found = self.inner("look_up", (index, *mask), kind, region, op, base=base, element=kind.element, pad=0)
         return found if len(masks) < 2 else self.inner("select", (mask[0], found, part(masks[1])), kind, region, op)
 
     def way(self, pointer: int, part: Callable[[int], int], region: _Region, at: Op) -> tuple[str | None, int]:
