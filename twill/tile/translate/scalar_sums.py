@@ -25,7 +25,7 @@ from twill.tile.scalar_region import ScalarRegion
 from twill.tile.vocabulary import COUNTED, ELEMENTWISE, SCALAR_LOOP, VIEWS
 
 LONGEST = 1024  # elements of a tile
-COMBINES = {"add": 0, "max": -(1 << 31), "min": (1 << 31) - 1}  # and what they begin with, of 32 bits
+COMBINES = ("add", "max", "min")
 STORES = frozenset({"store", "atomic_add", "descriptor_store", "descriptor_reduce", "elected"})
 INDEX, TRUTH = TileType((), "i64"), TileType((), "i1")
 
@@ -117,11 +117,13 @@ class _Writer:
         """The loop over the elements of a tile."""
         kind, shape = self.write.values[op.results[0]].type, self.program.type_of(op.operands[0]).shape
         combine = str(op.attribute("combine"))
-        if len(shape) != 1 or shape[0] > LONGEST or combine not in COMBINES:
+        signed = combine == "add" or dict(op.attributes).get("signed", 1)
+        if len(shape) != 1 or shape[0] > LONGEST or combine not in COMBINES or not signed:
             raise _NoSum
         self.write.made = []
-        least = COMBINES[combine] << 32 if kind.element == "i64" else COMBINES[combine]
-        inits = tuple(self.number(value, of, op) for value, of in ((0, INDEX), (least, kind)))
+        largest = (1 << 63 if kind.element == "i64" else 1 << 31) - 1
+        begin = {"add": 0, "max": -largest - 1, "min": largest}[combine]
+        inits = tuple(self.number(value, of, op) for value, of in ((0, INDEX), (begin, kind)))
         end, one = (self.number(value, INDEX, op) for value in (shape[0], 1))
         outside = list(self.write.made)
         region = _Region()
