@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from twill.tile.dead_code import compact
 from twill.tile.program import Items, Loop, Op, TileProgram, TileType
@@ -49,23 +50,22 @@ class _Region:
 
     ops: list[Op] = field(default_factory=list)
     made: dict[int, int] = field(default_factory=dict)
-    free: dict[int, None] = field(default_factory=dict)
 
 
 class _Writer:
     def __init__(self, program: TileProgram) -> None:
         self.program, self.write = program, OpWriter(program)
         self.changed = False
+        self.parameters = {argument.value: argument.name for argument in program.arguments}
         self.written = {self.base(op.operands[0]) for op in program.ops() if op.kind in STORES and op.operands}
         self.unsure = any(op.kind == "elected" for op in program.ops()) or None in self.written
-        self.parameters = {argument.value: argument.name for argument in program.arguments}
         self.addresses = self.reaching()
 
     # -- which numbers -----------------------------------------------------------------------------
 
     def reaching(self) -> frozenset[int]:
         """Integer values that addresses or trip counts are made of."""
-        loops = [item for item in walk_loops(self.program.body)]
+        loops = walk_loops(self.program.body)
         found = {value for loop in loops for value in (loop.lower, loop.upper, loop.step)}
         found |= {op.operands[1] for op in self.program.ops() if op.kind == "add_pointer"}
         while True:
@@ -86,8 +86,8 @@ class _Writer:
 
     # -- what they become --------------------------------------------------------------------------
 
-    def block(self, items: Items, inside: bool = False) -> Items:
-        """The items of a block. inside: a loop."""
+    def block(self, items: Items) -> Items:
+        """The items of a block, with such operations."""
         found: list[Op | Loop] = []
         for item in items:
             made = self.instead(item)
@@ -95,7 +95,7 @@ class _Writer:
                 self.changed = True
                 found += made
             elif isinstance(item, Loop):
-                found.append(replace(item, body=self.block(item.body, inside=True)))
+                found.append(replace(item, body=self.block(item.body)))
             else:
                 found.append(item)
         return tuple(found)
@@ -189,7 +189,7 @@ class _Writer:
         if op is None or len(op.results) != 1:
             raise _NoSum
         one = TileType((), kind.element)
-        part = partial_of(self.element, index, region, at)
+        part = partial(self.element, index=index, region=region, at=at)
         if op.kind == "range":
             start = self.inner("constant", (), INDEX, region, op, value=int(str(op.attribute("start"))))
             there = self.inner("add", (index, start), INDEX, region, op)
@@ -261,8 +261,7 @@ class _Writer:
         """The argument that a pointer points into."""
         while (op := self.write.makers.get(pointer)) is not None and op.kind in ("add_pointer", *VIEWS, "splat"):
             pointer = op.operands[0]
-        names = {argument.value: argument.name for argument in self.program.arguments}
-        return names.get(pointer)
+        return self.parameters.get(pointer)
 
     def inner(
         self, kind: str, operands: tuple[int, ...], result: TileType, region: _Region, at: Op,
@@ -283,13 +282,6 @@ class _Writer:
         """A new number."""
         self.write.values.append(replace(self.write.values[0], id=len(self.write.values), type=kind, name=""))
         return len(self.write.values) - 1
-
-
-def partial_of(
-    element: Callable[[int, int, _Region, Op], int], index: int, region: _Region, at: Op
-) -> Callable[[int], int]:
-    """`element` of whatever value, at that index."""
-    return lambda value: element(value, index, region, at)
 
 
 def walk_loops(items: Items) -> list[Loop]:
