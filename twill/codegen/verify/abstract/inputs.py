@@ -154,7 +154,7 @@ def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> It
     if not looked_into(tile):
         return
     tried = [candidate.sizes for candidate in chosen]
-    longer = [*one_twice_as_long(tried)]
+    longer = [*one_twice_as_long(tried, {name: known.unit(name) for name in known.units})]
 
     def drawn(number: int) -> CheckedLaunch:
         sizes = tried[number % len(tried)] if number < TRIES else longer[(number - TRIES) % len(longer)]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TRIES = 24
 FURTHER = 8  # tries where nothing at all was stored in those
+SOME = 65
 WITH_LEVELS = 12  # and so many more whose tables have numbers of unlike size
 
 
@@ -55,12 +56,15 @@ def until_stored(
         )  # fmt: skip
 
 
-def one_twice_as_long(sizes: Sequence[Mapping[str, int]]) -> Iterator[Mapping[str, int]]:
+def one_twice_as_long(sizes: Sequence[Mapping[str, int]], units: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
     """For each size, twice the most of it with the least of all others: where work begins behind as many elements as
-    another size says, no size alone reaches it. sizes: those that are known, at least one."""
+    another size says, no size alone reaches it; and all of SOME elements, where the most is none. sizes: those that are
+    known, at least one, multiples of `units`."""
     least, most = ({name: of(one[name] for one in sizes) for name in sizes[0]} for of in (min, max))
     yield from ({**least, name: 2 * most[name]} for name in sizes[0])
     yield {name: 2 * value for name, value in most.items()}
+    if not all(most.values()):
+        yield {name: -(-SOME // units[name]) * units[name] for name in most}
 
 
 def changed(tile: TileProgram, made: CheckedLaunch) -> frozenset[str]:
