@@ -12,7 +12,7 @@ from tests.lowered import scheduled
 from twill.codegen.emission import extract
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.inputs import launches
-from twill.codegen.verify.abstract.unstored import changed
+from twill.codegen.verify.abstract.unstored import changed, one_twice_as_long
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import StoreGlobal, WarpProgram
 from twill.exc import UnknownProblem
@@ -196,24 +196,8 @@ def test_the_last_program_along_an_axis_finds_one_before_it(tmp_path: Path) -> N
     assert all(one.grid[1] > 1 for one in made) and any("y" in changed(tile, one) for one in made)
 
 
-SHORT = """
-import triton
-import triton.language as tl
-
-@triton.jit
-def twice(x, y, scale, T, B: tl.constexpr):
-    if tl.program_id(1) * B >= T:
-        return
-    at = tl.load(scale + tl.program_id(0))
-    for i in range(2):
-        o = tl.program_id(0) * 8192 + i * B + tl.arange(0, B)
-        tl.store(y + o, tl.load(x + o) * at)
-"""
-
-
-def test_a_size_of_which_none_is_enough_for_all_loops_is_some(tmp_path: Path) -> None:
-    """Loops of constant trip counts have theirs without any element."""
-    (tmp_path / "k.py").write_text(SHORT, encoding="utf-8")
-    sig = ("x=*fp32:16", "y=*fp32:16", "scale=*fp32:16", "T=i32")
-    tile = extract(f"{tmp_path / 'k.py'}::twice", sig=sig, const=("B=64",)).program
-    assert any("y" in changed(tile, one) for one in launches(lower(tile, scheduled(tile), H100)))
+def test_where_no_size_was_more_than_nothing_some_elements_are_tried() -> None:
+    """Loops of constant trip counts have theirs without any element, so that nothing more may be asked for."""
+    assert {"T": 80} in [*one_twice_as_long([{"T": 0}], {"T": 16})]
+    assert {"T": 2, "N": 64} in [*one_twice_as_long([{"T": 1, "N": 16}, {"T": 1, "N": 32}], {"T": 1, "N": 16})]
+    assert [*one_twice_as_long([{"T": 3}], {"T": 1})] == [{"T": 6}, {"T": 6}]
