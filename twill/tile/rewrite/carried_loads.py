@@ -32,6 +32,7 @@ from twill.tile.rewrite.writer import OpWriter
 from twill.tile.vocabulary import MMA
 
 COPY = "cast"  # to the same type; a bitcast costs nothing, and would be a part of what reads it
+SPLIT = ("f32", "f64")  # operands of these types are computed: parts of them, or numbers that threads multiply
 SEEN = ("broadcast", "expand_dims", "reshape", "transpose", "slice")  # the same elements in another shape
 
 
@@ -85,7 +86,7 @@ class _Copier:
         operands = list(op.operands)
         for position in (0, 1):
             views, base = seen(operands[position], self.write.makers)
-            if base not in carried:
+            if base not in carried or self.write.values[base].type.element in SPLIT:
                 continue
             value = self.copy(base, op.line)
             for view in views:
