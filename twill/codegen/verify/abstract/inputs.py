@@ -62,7 +62,7 @@ DRAWN = 3  # launches more for them
 ASCENDING = 3  # of so many launches more, one has tables that ascend: begins of sequences that lie behind one another
 STEP, WIDER = 4, 6  # elements from one begin to the next, at most, and how often it is doubled before it is this again
 TELLING = 50  # elements of a tensor that has awkward data, at least: among fewer there are too few numbers
-LEAST = (0, 1, 64, 1024)  # of numbers in tables, in this order
+LEAST = (0, 1, 80, 2000)  # of numbers in tables, in this order
 REMEMBERED = 8  # sets of launches
 SMALLEST = 1 << 20  # what loaded trip counts are divided by at most
 

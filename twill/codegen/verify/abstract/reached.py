@@ -16,7 +16,7 @@ from twill.tile.program import Access, Loop, Op, TileProgram, reads
 from twill.tile.uniformity import Uniformity, classify
 from twill.tile.vocabulary import ELECTED
 
-SHORTEST = 64  # elements of a tensor that a loop over scalars looks into, if it looks for any
+SHORTEST = 50  # elements of a tensor that a loop over scalars looks into, if it looks for any
 
 
 def looked_into(program: TileProgram) -> tuple[str, ...]:

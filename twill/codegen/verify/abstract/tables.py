@@ -22,7 +22,7 @@ from twill.tile.program import POINTEE, TileProgram
 
 ITERATIONS = 6  # of loops whose trip counts are loaded, at most
 APART = 1 << 14  # bytes between what made-up addresses point to
-LEVELS = (0, 0, 64, 200)  # numbers that those of a table are at least
+LEVELS = (0, 0, 80, 200)  # numbers that those of a table are at least
 LONGER = 4  # times that a table is made longer at most
 
 
