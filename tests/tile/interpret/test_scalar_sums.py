@@ -59,7 +59,10 @@ def test_such_kernels_are_checked_at_numbers_that_are_made_up(kernel_file: Calla
     assert not verify(lower(tile, scheduled(tile), H100))
 
 
+LONG = "    v = tl.load(lens + i)\n" + "    v = v * 3 + tl.load(lens + (v & 15))\n" * 30
+
 OTHERS = {
+    "a sum of what takes long to say": LONG + "    s = tl.sum(v)\n    tl.store(y + (s & 15) + at, 1.0)\n",
     "a sum that is stored": "    s = tl.sum(tl.load(lens + i))\n    tl.store(y + p, s.to(tl.float32))\n",
     "numbers that the kernel writes":
         "    s = tl.sum(tl.load(lens + i, mask=i < p, other=0))\n    tl.store(lens + p, 0)\n" + TAIL,

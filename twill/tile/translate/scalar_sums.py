@@ -26,6 +26,7 @@ from twill.tile.scalar_region import ScalarRegion
 from twill.tile.vocabulary import COUNTED, ELEMENTWISE, SCALAR_LOOP, VIEWS
 
 LONGEST = 1024  # elements of a tile
+MOST = 200  # operations for each of them: a search in a table that is written out has thousands
 COMBINES = ("add", "max", "min")
 STORES = frozenset({"store", "atomic_add", "descriptor_store", "descriptor_reduce", "elected"})
 INDEX, TRUTH = TileType((), "i64"), TileType((), "i1")
@@ -270,6 +271,8 @@ class _Writer:
         """An operation of the region; its result. A conversion to the type that it has is none."""
         if kind == "cast" and self.write.values[operands[0]].type == result:
             return operands[0]
+        if len(region.ops) >= MOST:
+            raise _NoSum
         made = self.fresh(result)
         region.ops.append(Op(0, kind, operands, (made,), tuple(attributes.items()), at.line, at.name))
         return made
