@@ -201,3 +201,21 @@ def test_where_no_size_was_more_than_nothing_some_elements_are_tried() -> None:
     assert {"T": 80} in [*one_twice_as_long([{"T": 0}], {"T": 16})]
     assert {"T": 2, "N": 64} in [*one_twice_as_long([{"T": 1, "N": 16}, {"T": 1, "N": 32}], {"T": 1, "N": 16})]
     assert [*one_twice_as_long([{"T": 3}], {"T": 1})] == [{"T": 6}, {"T": 6}]
+
+
+FAR = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def far(x, y, which, B: tl.constexpr):
+    n, o = tl.load(which + tl.program_id(0)).to(tl.int64), tl.arange(0, B)
+    tl.store(y + n * B + o, tl.load(x + (n + 1) * 4294967296 + o))
+"""
+
+
+def test_fail_a_tensor_that_no_check_can_be_made_with(tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text(FAR, encoding="utf-8")
+    tile = extract(f"{tmp_path / 'k.py'}::far", sig=("x=*fp32:16", "y=*fp32:16", "which=*i32:16"), const=("B=64",))
+    with pytest.raises(UnknownProblem, match=r"`x` of `far` would have \d+ elements in a launch that is made up"):
+        launches(lower(tile.program, scheduled(tile.program), H100))

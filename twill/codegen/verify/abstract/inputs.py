@@ -39,7 +39,7 @@ from twill.codegen.verify.abstract.reached import (
 )
 from twill.codegen.verify.abstract.representatives import with_representatives
 from twill.codegen.verify.abstract.table_shapes import refuse_wrong_shapes
-from twill.codegen.verify.abstract.tables import tables
+from twill.codegen.verify.abstract.tables import refuse_huge, tables
 from twill.codegen.verify.abstract.unstored import FURTHER, TRIES, one_twice_as_long, until_stored
 from twill.codegen.verify.abstract.wanted import Wanted, wanted
 from twill.codegen.warp.program import WarpProgram
@@ -377,6 +377,7 @@ def launch(
         # for these: there is memory for them. A descriptor pads instead.
         padded = {a.name for a in program.arguments if a.type.element.startswith("desc") and a.name in known}
         sizes |= {name: max(size, sizes.get(name, 0)) for name, size in reaching.items() if name not in padded}
+    refuse_huge(program, sizes)
     for argument in program.arguments:
         kind, _, element = argument.type.element.partition(":")
         if argument.name in arrays:

@@ -15,6 +15,7 @@ from twill.codegen.verify.abstract.reached import (
     scattered,
     subtracted,
 )
+from twill.exc import UnknownProblem
 from twill.kernel.problem import Case
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
@@ -23,7 +24,19 @@ from twill.tile.program import POINTEE, TileProgram
 ITERATIONS = 6  # of loops whose trip counts are loaded, at most
 APART = 1 << 14  # bytes between what made-up addresses point to
 LEVELS = (0, 0, 80, 200)  # numbers that those of a table are at least
+HUGE = 1 << 28  # elements of a tensor that no check is made with
 LONGER = 4  # times that a table is made longer at most
+
+
+def refuse_huge(program: TileProgram, sizes: Mapping[str, int]) -> None:
+    """Raises UnknownProblem for a tensor that is too large for a check."""
+    for name, size in sizes.items():
+        if size > HUGE:
+            raise UnknownProblem(
+                f"`{name}` of `{program.kernel}` would have {size} elements in a launch that is made up to check it",
+                file=program.file,
+                hint="a table [specialization.problem] in its sidecar (docs/problem-sizes.md)",
+            )
 
 
 def tables(
@@ -64,6 +77,7 @@ def tables(
         ready = [name for name in known if sizes.get(name, 0) or name in found] or known
         for name in ready:
             size = max(sizes.get(name, 0), found.get(name, 0))
+            refuse_huge(program, {name: size})
             if name in outer:
                 made[name] = rounded(np.zeros(size), elements[name])
             elif name in counts:
