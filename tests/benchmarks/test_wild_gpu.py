@@ -105,10 +105,10 @@ def test_a_launch_with_rows_that_no_descriptor_has_is_named() -> None:
 
 
 def test_errors_are_held_against_tritons_over_draws_of_data() -> None:
-    """One bad draw of a chaotic output says nothing; a ratio that all draws have does."""
-    once = Error((0.01,) * 11 + (0.09,), (0.01,) * 12, (1.0,) * 12)
+    """One bad draw of a chaotic output says little; a ratio that all draws have does."""
+    once = Error((0.01,) * 11 + (0.05,), (0.01,) * 12, (1.0,) * 12)
     always = Error((0.013, 0.014) * 6, (0.01,) * 12, (1.0,) * 12)
-    assert (round(once.ratio, 2), round(always.ratio, 2)) == (1.2, 1.35)
+    assert (round(once.ratio, 2), round(always.ratio, 2)) == (1.14, 1.35)
     assert once.right and not always.right
     assert Error(always.exact, always.theirs, (1e-3,) * 12).right  # it is the tile program as it is
     assert not Error((0.5,) * 12, (0.5,) * 12, (1.0,) * 12).right  # nothing converges

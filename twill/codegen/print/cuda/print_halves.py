@@ -10,13 +10,13 @@ from twill.codegen.warp.layout import Layout, elements_of
 from twill.codegen.warp.program import Compute, Operand, Reg
 from twill.tile.vocabulary import MINUS
 
-HALVES = ("add", "sub", "mul", "fma")
+KINDS = ("add", "sub", "mul", "fma")
 
 
 def is_halves(stmt: Compute, elements: Sequence[str], ctx: PrintContext) -> bool:
     """Whether there is such an instruction. elements: types of the operands."""
     result = ctx.fragment(stmt.result)
-    return stmt.kind in HALVES and is_packed(result.element, result.layout) and set(elements) == {result.element}
+    return stmt.kind in KINDS and is_packed(result.element, result.layout) and set(elements) == {result.element}
 
 
 def print_halves(stmt: Compute, operands: Sequence[Operand], ctx: PrintContext) -> None:

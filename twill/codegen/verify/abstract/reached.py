@@ -74,7 +74,7 @@ def begins(program: TileProgram) -> frozenset[str]:
 
 
 def subtracted(program: TileProgram) -> frozenset[str]:
-    """Those whose numbers, the larger they are, let one begin further ahead."""
+    """The tensors whose numbers are subtracted where a tile that is loaded or stored begins."""
     terms = (term for place in _places(program) for term in place.terms)
     symbols = [symbol for monomial, factor in terms if factor < 0 for symbol, _ in monomial]
     return _loaded_for(program, symbols, bounds=False)
