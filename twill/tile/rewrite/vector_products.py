@@ -11,44 +11,24 @@ precision that the kernel asks for.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from twill.tile.dead_code import compact
-from twill.tile.program import Items, Loop, Op, TileProgram, TileType
-from twill.tile.rewrite.writer import OpWriter
+from twill.tile.program import Op, TileProgram, TileType
+from twill.tile.rewrite.op_rewriter import OpRewriter
 
 RANK = 2
 
 
 def sum_vector_products(program: TileProgram) -> TileProgram:
     """The program with such sums; the same one if there are none."""
-    summer = _Summer(program)
-    body = summer.block(program.body)
-    if not summer.changed:
-        return program
-    return compact(replace(program, body=body, values=tuple(summer.write.values)))
+    return _Summer(program).rewritten()
 
 
-@dataclass
-class _Summer:
-    program: TileProgram
-    changed: bool = False
-
-    def __post_init__(self) -> None:
-        self.write = OpWriter(self.program)
-
-    def block(self, items: Items) -> Items:
-        """The items with such products made anew."""
-        found: list[Op | Loop] = []
-        for item in items:
-            if isinstance(item, Loop):
-                found.append(replace(item, body=self.block(item.body)))
-            else:
-                found += self.product(item) if item.kind == "dot" else (item,)
-        return tuple(found)
-
-    def product(self, op: Op) -> list[Op]:
-        """A product, or what it is as a sum."""
+class _Summer(OpRewriter):
+    def instead(self, op: Op) -> list[Op]:
+        """An operation, or the sum that a product is."""
+        if op.kind != "dot":
+            return [op]
         result = self.program.type_of(op.results[0])
         if len(result.shape) != RANK or 1 not in result.shape:
             return [op]

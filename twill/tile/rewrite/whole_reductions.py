@@ -11,42 +11,20 @@ memory, where its rows are reduced in registers. The order of sums is none that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from twill.tile.dead_code import compact
-from twill.tile.program import Items, Loop, Op, TileProgram, TileType
-from twill.tile.rewrite.writer import OpWriter
+from twill.tile.program import Op, TileProgram, TileType
+from twill.tile.rewrite.op_rewriter import OpRewriter
 from twill.tile.vocabulary import REDUCE
 
 
 def reduce_axis_by_axis(program: TileProgram) -> TileProgram:
     """The program with such reductions; the same one if there are none."""
-    writer = _Reducer(program)
-    body = writer.block(program.body)
-    if not writer.changed:
-        return program
-    return compact(replace(program, body=body, values=tuple(writer.write.values)))
+    return _Reducer(program).rewritten()
 
 
-@dataclass
-class _Reducer:
-    program: TileProgram
-    changed: bool = False
-
-    def __post_init__(self) -> None:
-        self.write = OpWriter(self.program)
-
-    def block(self, items: Items) -> Items:
-        """The items with such reductions made anew."""
-        found: list[Op | Loop] = []
-        for item in items:
-            if isinstance(item, Loop):
-                found.append(replace(item, body=self.block(item.body)))
-            else:
-                found += self.reduction(item)
-        return tuple(found)
-
-    def reduction(self, op: Op) -> list[Op]:
+class _Reducer(OpRewriter):
+    def instead(self, op: Op) -> list[Op]:
         """An operation, or what the reduction of a flattened tile becomes."""
         flat = self.write.makers.get(op.operands[0]) if op.kind in REDUCE and len(op.operands) == 1 else None
         if flat is None or flat.kind != "reshape" or len(op.results) != 1:
