@@ -67,15 +67,15 @@ soak: .venv/test.stamp
 unit: .venv/test.stamp
 	$(BIN)/python -m pytest -n $(MORE) $(BY_FILE)
 
-test-triton: .venv-triton-$(TRITON)/test.stamp
-	.venv-triton-$(TRITON)/bin/python -m pytest $(PARALLEL) $(FRONTEND)
+test-triton: .triton-$(TRITON)/test.stamp
+	PYTHONPATH=$(CURDIR)/.triton-$(TRITON) $(BIN)/python -m pytest $(PARALLEL) $(FRONTEND)
 
 format: .venv/test.stamp
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .venv-triton-* .builds .import_linter_cache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf .venv .triton-* .builds .import_linter_cache build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 %/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -90,8 +90,11 @@ clean:
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[dev]" "triton==$(NEWEST)"
 	touch $@ .venv/demo.stamp
 
-.venv-triton-%/test.stamp: pyproject.toml | .venv-triton-%/bin/python
-	.venv-triton-$*/bin/python -m pip install --quiet --disable-pip-version-check -e ".[dev]" "triton==$*"
+# Another Triton alone: it is found before that of .venv, with which it shares everything else.
+.triton-%/test.stamp: .venv/test.stamp
+	rm -rf .triton-$*
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --target .triton-$* "triton==$*"
+	PYTHONPATH=.triton-$* $(BIN)/python -c 'import triton; assert triton.__version__ == "$*", triton.__version__'
 	touch $@
 
-.PRECIOUS: %/bin/python .venv-triton-%/bin/python
+.PRECIOUS: %/bin/python
