@@ -65,6 +65,10 @@ def test_a_touch_in_either_steady_state_counts_in_the_later_one() -> None:
     assert retained(*product(0), changing(later=(*product(1), touch(1)))) == [0, 1]
 
 
+def test_a_fence_that_does_the_work_of_one_that_left_stays() -> None:
+    assert retained(*product(2), loop(*product(0), touch(0), *product(1))) == [2, 1]
+
+
 def test_what_only_a_loop_or_a_guard_fences_is_not_fenced_behind_it() -> None:
     assert retained(loop(*product(0)), *product(1)) == [0, 1]
     assert retained(If(less(Local("n"), Number(1)), product(0)), *product(1)) == [0, 1]

@@ -1,8 +1,8 @@
 """Fences that order nothing are left out.
 
 A fence stands between what threads did to registers and an MMA that uses them. An MMA gets one when it is
-issued; where no thread touched its registers since the last fence, on any way to it, that one has done the work. The
-first MMA of a kernel always has its own.
+issued; where no thread touched its registers since the last fence, on any way to it, that one has done the work and
+stays. The first MMA of a kernel always has its own.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ _Items = tuple[_Item, ...]
 def without_needless_fences(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     """The body of a warp group, which runs again and again, without the fences that order nothing."""
     items = tuple(_items(body))
-    fences = [stmt for stmt in walk(body) if isinstance(stmt, Fence)]
-    needless: set[int] = set()  # by the identity of a Fence
-    while (found := FenceAnalysis(needless).needless(items, fences)) is not None:
-        needless.add(id(found))
+    needless: frozenset[int] = frozenset()  # by the identity of a Fence
+    for stmt in walk(body):
+        if isinstance(stmt, Fence) and FenceAnalysis(needless | {id(stmt)}).ordered(items):
+            needless |= {id(stmt)}
     return tuple(_without(body, needless)) if needless else body
 
 
@@ -117,19 +117,15 @@ class FenceAnalysis:
     """Goes through a body until nothing new is found out. without: fences that count as not there, by identity."""
 
     def __init__(self, without: Set[int]) -> None:
-        self.before: dict[int, State] = {}  # by the identity of a Fence
         self.without = without
+        self.missed = False  # whether one of them has work to do
 
-    def needless(self, items: _Items, fences: Iterable[Fence]) -> Fence | None:
-        """The first fence that orders nothing."""
+    def ordered(self, items: _Items) -> bool:
+        """Whether the other fences do the work of those that are not there."""
         start = State()
-        while (again := start.or_else(self.block(items, start))) != start:
+        while not self.missed and (again := start.or_else(self.block(items, start))) != start:
             start = again
-        for stmt in fences:
-            known = self.before.get(id(stmt))
-            if known is not None and known.fenced and not known.touched & _set(stmt.fragments):
-                return stmt
-        return None
+        return not self.missed
 
     def block(self, items: Iterable[_Item], state: State) -> State:
         """Behind some statements."""
@@ -144,9 +140,8 @@ class FenceAnalysis:
                 return State(state.touched | item.touched, state.written | item.written, state.fenced)
             case _Fence():
                 if id(item.stmt) in self.without:
+                    self.missed |= not state.fenced or bool(state.touched & item.named)
                     return state
-                known = self.before.get(id(item.stmt))
-                self.before[id(item.stmt)] = state if known is None else known.or_else(state)
                 written = state.written & ~item.named
                 return State(state.touched & written, written, True)
             case _Branch():
