@@ -36,12 +36,13 @@ def costed_example(
     fuse: int = 1,
     operand_a: str = "",
     polynomial: int = 0,
+    columns: bool = False,
 ) -> CostedGraph:
     """The main loop of an example under one cooperation; operand_a: "" for the machine's first choice.
-    polynomial: of 16 exponentials."""
+    polynomial: of 16 exponentials. columns: whether what joins row blocks is made in shares."""
     graph = example(name, spec)
     region = main_region(graph)
     for c in cooperations(graph, region, machine):
         if (c.split, c.fuse) == (split, fuse) and operand_a in ("", c.operand_a):
-            return cost(graph, region, machine, c.model_copy(update={"polynomial": polynomial}))
+            return cost(graph, region, machine, c.model_copy(update={"polynomial": polynomial, "columns": columns}))
     raise AssertionError(f"{name} has no cooperation with {split} parts of {fuse} instances")

@@ -18,7 +18,7 @@ NOT_ASKED = {"fuse"}  # commands that emit turn it off
 SPELLED = {"pins": "pin", "margin": "no_margin"}
 ALL = {
     "normalize": 7, "budget": 5.0, "resource_limit": 9, "seed": 3, "pins": ("qk.0=g1",), "blocks": 2, "ii": 512,
-    "strategy": "paper", "fuse": False, "solver": "cvc5", "margin": False, "columns": True,
+    "strategy": "paper", "fuse": False, "solver": "cvc5", "margin": False,
     "whole_exponentials": True, "cluster": 2,
 }  # fmt: skip
 
@@ -42,7 +42,7 @@ def test_every_option_is_sent_as_it_was_asked_and_has_its_part_in_the_key() -> N
 def test_every_option_has_an_argument_that_sets_it_and_a_row_in_the_pages() -> None:
     words = ["solve", "k.py", "--machine", "h100", "--normalize", "7", "--budget", "5", "--resource-limit", "9"]
     words += ["--seed", "3", "--pin", "qk.0=g1", "--blocks", "2", "--ii", "512", "--strategy", "paper"]
-    words += ["--solver", "cvc5", "--no-margin", "--columns", "--whole-exponentials", "--cluster", "2"]
+    words += ["--solver", "cvc5", "--no-margin", "--whole-exponentials", "--cluster", "2"]
     made = options_of(parser().parse_args(words))
     assert {name: getattr(made, name) for name in ALL.keys() - NOT_ASKED} == {
         name: ALL[name] for name in ALL.keys() - NOT_ASKED

@@ -27,16 +27,18 @@ from twill.machine.file import load_machine
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
-from twill.solve.pipeline import solve
+from twill.solve.pipeline import in_program_order, solve
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
 GEMM = Example("examples/gemm.py", "bf16")
-EMITTED: Any = object()
 
 
 def facts(spilled: int = 0) -> KernelFacts:
     return KernelFacts("k", 168, 0, spilled, spilled, 0, 0)
+
+
+EMITTED: Any = object()
 
 
 def refusal(cause: str, message: str = "", spilled: int = 0) -> exc.BuildRejected:
@@ -71,7 +73,7 @@ class Builds:
         self.asked: list[tuple[object, ...]] = []
 
     def lowered(self, wired: object, given: Schedule, on: Machine, candidate: LoweringCandidate, *_: object) -> Any:
-        text = f"the program of strategy {given.strategy} with {candidate.room} registers free"
+        text = f"the program of strategy {given.strategy}, I = {given.ii}, with {candidate.room} registers free"
         return Played(text, 0 if self.lean and not candidate.budgets else 240)
 
     def built(
@@ -330,10 +332,24 @@ def answers_once() -> Solver:
 
 @pytest.mark.parametrize("cause", ["spill", "serialized", "wait"])
 def test_iterations_do_not_overlap_where_no_schedule_has_more_room(play: Callable[..., Builds], cause: str) -> None:
-    """Tiles of one iteration take fewer registers than those of several."""
+    """Tiles of one iteration take fewer registers than those of several: first in the order of the solver's schedule,
+    then in that of the program."""
     builds = play(refusal(cause))
     assert emit_solved(kernel(GEMM), machine(), answers_once()) is EMITTED
-    assert [one.strategy for one in builds.schedules] == ["joint", "none"]
+    assert [(one.strategy, one.ii == one.length) for one in builds.schedules] == [("joint", False), ("joint", True)]
+    builds = play(refusal(cause), refusal(cause))
+    assert emit_solved(kernel(GEMM), machine(), answers_once()) is EMITTED
+    assert [one.strategy for one in builds.schedules] == ["joint", "joint", "none"]
+
+
+def test_the_order_of_the_program_is_no_schedule_with_room_while_there_is_one_of_the_solver(
+    play: Callable[..., Builds],
+) -> None:
+    """That is what a solve gives whose time ends."""
+    builds = play(refusal("serialized"))
+    answers = [in_program_order(kernel(GEMM).graph, machine(), SolveOptions(fuse=False)), schedule(GEMM)]
+    assert emit_solved(kernel(GEMM), machine(), lambda graph, on: cast(Schedule, answers.pop())) is EMITTED
+    assert [(one.strategy, one.ii == one.length) for one in builds.schedules] == [("joint", False), ("joint", True)]
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from tests.kernels import B200, H100, costed_example, example
 from twill.graph.by_columns import by_columns
-from twill.graph.cooperation import cooperations, in_columns
+from twill.graph.cooperation import cooperations
 from twill.graph.cost import cost
 from twill.graph.costed import Cooperation, CostedGraph
 from twill.graph.dependence import DependenceGraph, Edge, Region
@@ -22,8 +22,7 @@ STORE = next(n for n in REGION.nodes if n.kind == "reduce_store")
 
 
 def shares(graph: DependenceGraph = GRAPH, machine: Machine = H100) -> tuple[Cooperation, ...]:
-    region = main_region(graph)
-    return in_columns(cooperations(graph, region, machine), graph, region, machine)
+    return tuple(c for c in cooperations(graph, main_region(graph), machine) if c.columns)
 
 
 def costed() -> CostedGraph:
@@ -90,7 +89,9 @@ def test_row_blocks_that_read_each_other_in_the_same_way_are_alike() -> None:
 
 
 def test_only_split_tiles_share_and_only_where_sums_are_in_registers() -> None:
-    assert [(c.split, c.fuse, c.columns) for c in shares()] == [(2, 1, True)]
+    assert [(c.split, c.fuse) for c in shares()] == [(2, 1)]
+    every = cooperations(GRAPH, REGION, H100)
+    assert [c for c in every if (c.dim, c.split, c.fuse) == ("m", 2, 1)] == [*shares()]  # not also without
     assert shares(machine=B200) == () and shares(example("attention", "full")) == ()
 
 

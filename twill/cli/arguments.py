@@ -124,7 +124,7 @@ def add_compare(commands: Commands) -> None:
     one.add_argument("--json", action="store_true", help="the comparison as a document, nothing else")
     one.set_defaults(
         command=compare.compare, strategy="joint", pin=(), ii=None, resource_limit=0, solver="z3", no_margin=False,
-        columns=False, whole_exponentials=True, cluster=1,
+        whole_exponentials=True, cluster=1,
     )  # fmt: skip
 
 

@@ -36,12 +36,12 @@ def promised(kernel: Extracted, machine: Machine) -> Iterator[str]:
 
 def competed(schedule: Schedule) -> Iterator[str]:
     """A line for each cooperation that the solve looked at: how it cuts the kernel, its I and what became of it."""
+    from twill.show.words import cooperation_words
+
     yield "cooperations (solve), cycles from one iteration of the main loop to the next:"
     for one in schedule.candidates:
-        of = one.cooperation
-        cut = f"{of.blocks} row blocks along {of.dim}" if of.dim else "one row block"
-        fused = f", {of.fuse} instances fused" if of.fuse > 1 else ""
-        yield f"  {cut}{fused} ({'' if one.ii is None else f'I = {one.ii}'}): {one.verdict}".replace(" ()", "")
+        interval = "" if one.ii is None else f" (I = {one.ii})"
+        yield f"  {cooperation_words(one.cooperation)}{interval}: {one.verdict}"
 
 
 def tried(attempts: Sequence[Attempt]) -> Iterator[str]:

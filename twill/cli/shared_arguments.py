@@ -65,7 +65,6 @@ def options(one: argparse.ArgumentParser, machine: str | None = None) -> None:
     one.add_argument("--seed", metavar="N", type=natural, default=0, help="seed of the solver (default 0)")
     one.add_argument("--pin", metavar="PIN", action="append", default=[], help="fix part of the schedule, e.g. qk.0=g1")
     one.add_argument("--blocks", metavar="N", type=positive, help="only cooperations of N row blocks")
-    one.add_argument("--columns", action="store_true", help="row blocks have shares of the products that join them")
     text = "CTAs that work together, 1 or 2 (default: 1; emit: 2 where pairs have less I)"
     one.add_argument("--cluster", metavar="N", type=int, choices=(1, 2), default=1, help=text)
     text = "none is a polynomial in part, to spare the unit of special functions"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from twill.tile.program import TileProgram
 
 
-SOLVING = ("normalize", "budget", "resource_limit", "seed", "blocks", "ii", "strategy", "solver", "columns")
+SOLVING = ("normalize", "budget", "resource_limit", "seed", "blocks", "ii", "strategy", "solver")
 """Arguments that are options of a solve under the same name."""
 
 

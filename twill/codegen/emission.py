@@ -35,6 +35,7 @@ from twill.machine.description import Machine
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule, Strategy
 from twill.schedule.options import SolveOptions
+from twill.solve.apart import apart
 from twill.solve.pipeline import in_program_order
 
 ATTEMPTS = 4  # schedules of one kernel, the first included
@@ -135,7 +136,9 @@ def _emit_solved(
             return None
         notify(f"{rejected.message}: solving again with {what}")
         try:
-            return Roomier(room, solve_with_room(kernel.graph, machine, room, solve, shared), shared)
+            found = solve_with_room(kernel.graph, machine, room, solve, shared)
+            ordered = one_by_one(last, rejected) if found.strategy == ALONE else None  # for want of a better one
+            return ordered or Roomier(room, found, shared)
         except (exc.Infeasible, exc.BudgetExhausted) as unsolved:  # what refused the last one is the answer
             every = candidates(kernel.program, last.schedule, machine, room, shared)
             record(Attempt(every[0], f"{REFUSED}{unsolved.message}"))
@@ -152,7 +155,8 @@ def _emit_solved(
         ):
             return None
         notify(f"{rejected.message}: scheduling again with iterations that do not overlap")
-        alone = in_program_order(kernel.graph, machine, SolveOptions(fuse=False))
+        alone = apart(last.schedule, kernel.graph, machine)
+        alone = alone or in_program_order(kernel.graph, machine, SolveOptions(fuse=False))
         return None if alone is None else Roomier(0, alone)
 
     schedule = solve(kernel.graph, machine)

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from twill.graph.dependence import DependenceGraph, Mma, Node, Region
 from twill.graph.price import BYTES
 
+FEWEST = 2  # row blocks that have something between them
 PANEL = 128  # bytes of a row of operand B in shared memory, which one part of it begins at: the widest swizzle
 
 
@@ -26,6 +27,11 @@ def by_columns(graph: DependenceGraph, region: Region, dim: int, parts: int) -> 
             if not nodes & found.keys():
                 found |= dict.fromkeys(nodes, node.mma.n_dim)
     return found
+
+
+def may_share(graph: DependenceGraph) -> bool:
+    """Whether something joins row blocks of a graph that can be made in parts of its columns."""
+    return any(by_columns(graph, region, dim.id, FEWEST) for region in graph.regions for dim in graph.dims)
 
 
 def narrowed(node: Node, cut: int | None, parts: int) -> Node:

@@ -11,8 +11,6 @@ then made once, and each has columns of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from twill.graph.by_columns import by_columns
 from twill.graph.costed import Cooperation
 from twill.graph.dependence import DependenceGraph, Dim, Region, Space
@@ -43,22 +41,17 @@ def cooperations(graph: DependenceGraph, region: Region, machine: Machine) -> tu
             Cooperation(dim=dim.name, split=1, fuse=fuse, operand_a=space)
             for dim in wide for fuse in range(2, min(MAX_FUSE, most) + 1) for space in spaces
         ]  # fmt: skip
+    found = [in_columns(one, graph, region, machine) for one in found]
     return tuple(sorted(found, key=lambda c: (c.blocks, c.fuse, c.dim)))
 
 
-def in_columns(
-    found: Sequence[Cooperation], graph: DependenceGraph, region: Region, machine: Machine
-) -> tuple[Cooperation, ...]:
-    """Those of `found` that can make what joins their row blocks in parts of its columns, each with a share of it:
-    tiles that are split, not instances that are fused, where the tensor core adds up in registers."""
-    if machine.mma is None or machine.mma.accumulator != "register":
-        return ()
-    dims = {dim.name: dim.id for dim in graph.dims}
-    return tuple(
-        c.model_copy(update={"columns": True})
-        for c in found
-        if c.fuse == 1 and c.dim and by_columns(graph, region, dims[c.dim], c.split)
-    )
+def in_columns(one: Cooperation, graph: DependenceGraph, region: Region, machine: Machine) -> Cooperation:
+    """The cooperation, in which what joins its row blocks is made in parts of its columns, a share each, where it can
+    be: of tiles that are split, not of instances that are fused, where the tensor core adds up in registers."""
+    if machine.mma is None or machine.mma.accumulator != "register" or one.fuse > 1 or not one.dim:
+        return one
+    dim = next(dim.id for dim in graph.dims if dim.name == one.dim)
+    return one.model_copy(update={"columns": True}) if by_columns(graph, region, dim, one.split) else one
 
 
 def row_dims(graph: DependenceGraph, region: Region) -> tuple[Dim, ...]:

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from twill.document import Document
 from twill.graph.accumulator import one_sums
+from twill.graph.by_columns import may_share
 from twill.graph.canonical import canonical_shape
 from twill.graph.dependence import DependenceGraph
 from twill.schedule.document import Strategy
@@ -26,12 +27,11 @@ Positive = Annotated[int, Field(ge=1, le=2**31 - 1)]
 
 class AnswerOptions(Document):
     """The options of a solve that can change its answer (docs/commands.md). seed: of the solver; pins: see
-    `twill.smt.pins`; blocks: only cooperations with this many row blocks; ii: ask about this initiation interval only.
-    fuse: whether neighbouring program instances may be fused. margin: whether room for late MMAs comes before L and
-    registers (docs/model.md). columns: row blocks have shares of the MMAs that join them (`twill.graph.by_columns`).
-    whole_exponentials: none is split (`twill.graph.exponentials`). cluster: CTAs that multiply together, where the
-    machine has pairs (`twill.graph.pairs`). strategy: see `twill.solve.strategies`; any but joint follows neither pins
-    nor ii."""
+    `twill.smt.pins`; blocks: only cooperations with this many row blocks; ii: ask about this initiation interval
+    only. fuse: whether neighbouring program instances may be fused. margin: whether room for late MMAs comes before L
+    and registers (docs/model.md). whole_exponentials: none is split (`twill.graph.exponentials`). cluster: CTAs that
+    multiply together, where the machine has pairs (`twill.graph.pairs`). strategy: see `twill.solve.strategies`; any
+    but joint follows neither pins nor ii."""
 
     strategy: Strategy = "joint"
     seed: Natural = 0
@@ -40,7 +40,6 @@ class AnswerOptions(Document):
     ii: Positive | None = None
     fuse: bool = True
     margin: bool = True
-    columns: bool = False
     whole_exponentials: bool = False
     cluster: Literal[1, 2] = 1
 
@@ -62,7 +61,8 @@ def units_of(strategy: Strategy, normalize: int | None) -> int | None:
 
 
 def schedule_key(graph: DependenceGraph, machine_digest: str, asked: KeyOptions | None = None) -> str:
-    """SHA-256, as hexadecimal text, over the canonical graph, the machine, what was asked and the emitter's version.
+    """SHA-256, as hexadecimal text, over the canonical graph, the machine, what was asked and the emitter's version,
+    with what later versions changed for some graphs alone.
 
     Two spellings of one kernel (names, lines) have one key.
     """
@@ -70,11 +70,13 @@ def schedule_key(graph: DependenceGraph, machine_digest: str, asked: KeyOptions 
     unusual = (
         *(() if a.fuse else ("unfused",)),
         *(() if a.margin else ("no margin",)),
-        *(("columns",) if a.columns else ()),
         *(("whole exponentials",) if a.whole_exponentials else ()),
         *(("pairs",) if a.cluster > 1 else ()),
     )
     options = repr((a.strategy, a.units, a.seed, a.pins, a.blocks, a.ii, *unusual))
-    version = EMITTER_VERSION if not any(map(one_sums, graph.regions)) else f"{EMITTER_VERSION} sums by life"
-    parts = (canonical_shape(graph), machine_digest, options, version)
+    changed = (
+        *(("sums by life",) if any(map(one_sums, graph.regions)) else ()),
+        *(("shares of what joins row blocks",) if may_share(graph) else ()),
+    )
+    parts = (canonical_shape(graph), machine_digest, options, " ".join((EMITTER_VERSION, *changed)))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()

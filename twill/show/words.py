@@ -15,6 +15,8 @@ def cooperation_words(cooperation: Cooperation) -> str:
         place += ", two CTAs a product"
     if cooperation.polynomial:
         place += f", {cooperation.polynomial} of 16 exponentials by a polynomial"
+    if cooperation.columns:
+        place += ", each with a share of what joins them"
     if not cooperation.dim or cooperation.blocks == 1:
         return f"one row block{place}"
     fused = f" ({cooperation.fuse} instances fused)" if cooperation.fuse > 1 else ""

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from twill.exc import BadPin, BudgetExhausted, Infeasible, StrategyGaveUp
 from twill.forked import ForkedAnswer
-from twill.graph.cooperation import cooperations, in_columns, row_dims
+from twill.graph.cooperation import cooperations, row_dims
 from twill.graph.costed import Cooperation, CostedGraph
 from twill.graph.dependence import Region
 from twill.graph.pairs import may_pair
@@ -85,13 +85,10 @@ class CandidateSearch:
         ]
         if not self.searches:
             asked = self.job.options
-            blocks = (
-                f"{asked.blocks or 'several'} row blocks{' with shares of what joins them' if asked.columns else ''}"
-            )
             raise Infeasible(
-                f"no cooperation of {self.job.graph.kernel} has {blocks}",
+                f"no cooperation of {self.job.graph.kernel} has {asked.blocks or 'several'} row blocks",
                 file=self.job.graph.file,
-                hint="no --columns" if asked.columns else self._possible(),
+                hint=self._possible(),
             )
         self._search_all()
         if self.briefly and self._contenders():
@@ -149,8 +146,6 @@ class CandidateSearch:
         """Of every cooperation that was asked for."""
         asked = self.job.options.blocks
         every = cooperations(self.job.graph, self.region, self.job.machine)
-        if self.job.options.columns:
-            every = in_columns(every, self.job.graph, self.region, self.job.machine)
         wanted = [c for c in every if asked in (None, c.blocks) and (self.job.options.fuse or c.fuse == 1)]
         pair = self.job.options.cluster > 1 and may_pair(self.region, self.job.machine)
         if self.width > 1 or self.polynomial or pair:
@@ -275,7 +270,8 @@ def _end(search: Searching, quiet: bool = False) -> tuple[Outcome, bool]:
 def _spelled(c: Cooperation) -> str:
     if not c.dim:
         return "one row block" + (f" of {c.width * THREADS} threads" if c.width > 1 else "")
-    return f"{c.blocks} row blocks along {c.dim}" + (f" ({c.fuse} instances fused)" if c.fuse > 1 else "")
+    how = f" ({c.fuse} instances fused)" if c.fuse > 1 else " with shares of what joins them" if c.columns else ""
+    return f"{c.blocks} row blocks along {c.dim}{how}"
 
 
 def _promise(search: Searching) -> tuple[float, int]:

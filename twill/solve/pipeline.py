@@ -57,7 +57,7 @@ def solve(
 
 def _may_be_any(o: SolveOptions) -> bool:
     """Whether a schedule in the order of the program is one that was asked for."""
-    return o.strategy == "joint" and o.ii is None and not o.pins and not o.columns
+    return o.strategy == "joint" and o.ii is None and not o.pins
 
 
 def in_program_order(graph: DependenceGraph, machine: Machine, o: SolveOptions) -> Schedule | None:

@@ -1,0 +1,37 @@
+"""Promises of `twill.solve.apart`: iterations that do not overlap, each in the order of the schedule."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.golden_schedules import Example, kernel, machine, schedule
+from twill.schedule.checker.check import check
+from twill.schedule.document import Schedule
+from twill.solve.apart import apart
+
+EXAMPLES = (("attention", "full"), ("attention", "causal"), ("gemm", "bf16"))  # causal: two loops
+
+
+def orders(found: Schedule) -> list[tuple[int, str, list[tuple[int, int]]]]:
+    """What each warp group does in an iteration of each loop, in order."""
+    groups = [(loop.loop, group.id, group.role) for loop in found.loops for group in found.warp_groups]
+    return [
+        (loop, role, sorted((op.start, op.id) for op in found.ops if (op.loop, op.warp_group) == (loop, number)))
+        for loop, number, role in groups
+    ]
+
+
+@pytest.mark.parametrize(("file", "spec"), EXAMPLES)
+def test_no_iterations_overlap_and_each_is_as_it_was(file: str, spec: str) -> None:
+    example = Example(f"examples/{file}.py", spec)
+    before, graph = schedule(example), kernel(example).graph
+    after = apart(before, graph, machine())
+    assert after is not None and not check(after, machine())
+    assert all(loop.ii == loop.length and loop.copies == 1 and not loop.certificate.optimal for loop in after.loops)
+    assert all(op.stage == 0 for op in after.ops) and orders(after) == orders(before)
+
+
+def test_there_is_none_where_no_iterations_overlap() -> None:
+    example = Example("examples/gemm.py", "bf16")
+    after = apart(schedule(example), kernel(example).graph, machine())
+    assert after is not None and apart(after, kernel(example).graph, machine()) is None

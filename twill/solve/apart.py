@@ -1,0 +1,59 @@
+"""A schedule whose iterations do not overlap, with the order of one whose iterations do.
+
+Where the compiler finds no registers for what several iterations have in flight, each warp group can still do in every
+iteration what the schedule says, in its order: with I = L, which breaks no rule that the schedule keeps. Warp groups
+that wait for one another keep units busy meanwhile, so it is often much faster than L says. The order of the program
+(`twill.zlp.sequential`) is that of whoever wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from twill.graph.dependence import DependenceGraph
+from twill.machine.description import Machine
+from twill.schedule.checker.check import check_or_raise
+from twill.schedule.document import LoopSchedule, Objective, Schedule
+from twill.smt.assignment import Assignment
+from twill.smt.outcome import Outcome
+from twill.solve.assemble import Solved, assemble
+from twill.zlp.slots import slots_of
+
+
+def apart(schedule: Schedule, graph: DependenceGraph, machine: Machine) -> Schedule | None:
+    """The schedule with I = L in every loop; None where none has iterations that overlap. Raises ScheduleInvalid."""
+    if all(loop.length <= loop.ii for loop in schedule.loops):
+        return None
+    slot = dict(_slots(schedule, machine))
+    solved = [_alone(schedule, loop, graph, machine, slot) for loop in schedule.loops]
+    main = next(one for one, loop in zip(solved, schedule.loops, strict=True) if loop.objective == schedule.objective)
+    found = assemble(
+        graph, machine, main, solved, schedule.candidates, schedule.pins, schedule.key, schedule.solve_seconds
+    ).model_copy(update={"strategy": schedule.strategy})
+    check_or_raise(found, machine)
+    return found
+
+
+def _slots(schedule: Schedule, machine: Machine) -> Iterator[tuple[int, int]]:
+    """Each warp group with a slot of its kind."""
+    free = [*slots_of(machine)]
+    for group in schedule.warp_groups:
+        one = next(s for s in free if (s.context.name, s.context.threads) == (group.context, group.threads))
+        free.remove(one)
+        yield group.id, one.id
+
+
+def _alone(
+    schedule: Schedule, loop: LoopSchedule, graph: DependenceGraph, machine: Machine, slot: dict[int, int]
+) -> Solved:
+    """A loop with I = L. slot: by warp group."""
+    ops = {op.id: op for op in schedule.ops if op.loop == loop.loop}
+    mine = [ops[instruction.id] for instruction in loop.graph.instructions]
+    start, slots = tuple(op.start for op in mine), tuple(slot[op.warp_group] for op in mine)
+    a = Assignment(loop.graph, machine, slots_of(machine), max(loop.ii, loop.length), start, slots)
+    objective = Objective(
+        ii=a.ii, copies=a.copies, crossing=a.crossing, length=a.length, registers=a.registers, proven=()
+    )
+    certificate = loop.certificate.model_copy(update={"optimal": False})
+    region = next(region for region in graph.regions if region.id == loop.loop)
+    return Solved(region, loop.graph, Outcome(a, objective, certificate, infeasible=False))
