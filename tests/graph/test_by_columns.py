@@ -11,6 +11,8 @@ from twill.graph.cost import cost
 from twill.graph.costed import Cooperation, CostedGraph
 from twill.graph.dependence import DependenceGraph, Edge, Region
 from twill.machine.description import Machine
+from twill.schedule import key
+from twill.schedule.key import schedule_key
 from twill.smt.blocks import blocks_alike
 from twill.solve.pipeline import main_region
 
@@ -93,6 +95,14 @@ def test_only_split_tiles_share_and_only_where_sums_are_in_registers() -> None:
     every = cooperations(GRAPH, REGION, H100)
     assert [c for c in every if (c.dim, c.split, c.fuse) == ("m", 2, 1)] == [*shares()]  # not also without
     assert shares(machine=B200) == () and shares(example("attention", "full")) == ()
+
+
+def test_schedules_from_before_shares_were_chosen_have_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    graphs = [GRAPH, example("attention", "full")]
+    now = [schedule_key(graph, H100.digest()) for graph in graphs]
+    monkeypatch.setattr(key, "may_share", lambda graph: False)
+    before = [schedule_key(graph, H100.digest()) for graph in graphs]
+    assert now[0] != before[0] and now[1] == before[1]
 
 
 def test_a_cooperation_without_shares_reads_as_it_always_did() -> None:

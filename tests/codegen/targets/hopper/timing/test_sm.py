@@ -63,6 +63,18 @@ def test_loops_run_as_often_as_the_launch_says() -> None:
     assert 3 not in needed(loop), "data is not computed"
 
 
+def test_a_counter_that_was_spilled_counts_for_each_warp() -> None:
+    loop = code(
+        entry("LDC R1, c[0x0][0x28]", 13), entry("MOV R4, RZ", 13),
+        entry('STL [R1+0x4], R4                     (*"SpillRefill"*)', 13), entry(".L_x_1:"), entry("FADD R9, R9, R8"),
+        entry('LDL R5, [R1+0x4]                     (*"SpillRefill"*)', 13), entry("IADD3 R5, R5, 0x2, RZ", 13),
+        entry('STL [R1+0x4], R5                     (*"SpillRefill"*)', 13),
+        entry("ISETP.GE.AND P0, PT, R5, c[0x0][0x220], PT", 13), entry("@!P0 BRA `(.L_x_1)", 5), EXIT,
+    )  # fmt: skip
+    _, issued = run(loop, warps=2, constants={0x28: 1 << 24, 0x220: 10})
+    assert [len(cycles_of(issued, "FADD", warp)) for warp in (0, 1)] == [5, 5]
+
+
 def test_comparisons_of_data_do_not_hold() -> None:
     skipped = code(
         entry("FSETP.GT.AND P0, PT, R4, R5, PT", 13), entry("@!P0 BRA `(.L_x_1)", 5), entry("FADD R6, R6, R7"),

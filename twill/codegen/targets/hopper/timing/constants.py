@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 # Where code for sm_90 by ptxas 13 finds three words each, and the address of the parameters, for their tensor maps.
 BLOCK, GRID, PARAMETERS = 0x0, 0xC, 0x198
+STACK, STACK_AT = 0x28, 1 << 24  # where local memory of a thread ends, which goes down from there: as PARAMETERS_AT
 PARAMETERS_AT = 0x7F00_0000_0000  # the address of the constant bank: any that nothing else has
 
 _KPARAM_INFO, _PARAM_CBANK = 0x17, 0x0A  # attributes of .nv.info
@@ -64,6 +65,7 @@ def constant_bank(
     """Words by offset. values: of each parameter, None for a tensor map, whose contents nobody reads."""
     bank: dict[int, int] = {GRID + 4 * i: n for i, n in enumerate(grid)}
     bank.update({BLOCK + 4 * i: n for i, n in enumerate((threads, 1, 1))})
+    bank[STACK] = STACK_AT
     address = PARAMETERS_AT + layout.base
     bank[PARAMETERS], bank[PARAMETERS + 4] = address & 0xFFFFFFFF, address >> 32
     for offset, value in zip(layout.offsets, values, strict=True):

@@ -63,6 +63,7 @@ _SECTION = re.compile(r"\s*\.section\s+\.text\.([\w$.]+)")
 _LABEL = re.compile(r"\s*(\.L_\w+):")
 _FIRST = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(?:(@!?U?P\w+)\s+)?([A-Z][\w.]*)\s*([^;]*);\s+/\* 0x[0-9a-f]{16} \*/")
 _SECOND = re.compile(r"\s*/\* 0x([0-9a-f]{16}) \*/")
+_REMARK = re.compile(r"\(\*.*?\*\)")  # such as (*"SpillRefill"*)
 _TARGET = re.compile(r"`\((\.L_\w+)\)")
 _CONTROL = 105 - 64  # the first bit of the control fields in the second half
 
@@ -92,6 +93,7 @@ def _function(name: str, lines: list[str]) -> SassCode:
 
 def _instruction(first: re.Match[str], bits: int, labels: dict[str, int]) -> SassInstruction:
     address, guard, opcode, operands = first.groups()
+    operands = _REMARK.sub("", operands)
     label = _TARGET.search(operands)
     return SassInstruction(
         int(address, 16), guard or "", opcode, tuple(one.strip() for one in operands.split(",") if one.strip()),

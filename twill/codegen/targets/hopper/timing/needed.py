@@ -13,6 +13,7 @@ from twill.codegen.targets.hopper.timing.operands import RZ, ports, register
 
 CONTROL = frozenset(("BRA", "EXIT", "SYNCS", "BAR", "UTMALDG", "UTMASTG", "UTMAREDG", "UBLKCP", "WARPGROUP", "DEPBAR",
                      "USETMAXREG", "HGMMA", "QGMMA", "IGMMA", "LDGDEPBAR", "ARRIVES"))  # fmt: skip
+_STORES = {"LDS": "STS", "LDL": "STL"}  # what stores where a load loads: in shared memory, and of spilled registers
 _DATA_COMPARISONS = frozenset(("FSETP", "DSETP", "HSETP2"))
 
 
@@ -25,7 +26,7 @@ def needed(code: SassCode) -> frozenset[int]:
     kills = [0 if one.guard else mask for one, mask in zip(body, writes, strict=True)]
     follows = [_successors(body, at) for at in range(len(body))]
     before = [0] * len(body)
-    shared = False  # whether something that is loaded from shared memory matters
+    mattering: set[str] = set()  # stores to memory from which something is loaded that matters
     changed = True
     while changed:
         changed = False
@@ -34,8 +35,9 @@ def needed(code: SassCode) -> frozenset[int]:
             after = 0
             for follower in follows[at]:
                 after |= before[follower]
-            relevant = one.name in CONTROL or bool(after & writes[at]) or (shared and one.name == "STS")
-            shared = shared or (one.name == "LDS" and bool(after & writes[at]))
+            relevant = one.name in CONTROL or bool(after & writes[at]) or one.name in mattering
+            if one.name in _STORES and after & writes[at]:
+                mattering.add(_STORES[one.name])
             live = (after & ~kills[at]) | (reads[at] if relevant else 0)
             if live != before[at]:
                 before[at], changed = live, True
@@ -44,7 +46,7 @@ def needed(code: SassCode) -> frozenset[int]:
         after = 0
         for follower in follows[at]:
             after |= before[follower]
-        if one.name in CONTROL or after & writes[at] or (shared and one.name == "STS"):
+        if one.name in CONTROL or after & writes[at] or one.name in mattering:
             found.add(at)
     return frozenset(found)
 
@@ -55,7 +57,7 @@ def _control_reads(one: SassInstruction, reads: Sequence[int]) -> Sequence[int]:
         return ()
     if one.name in _DATA_COMPARISONS:
         return tuple(r for r in (register(one.guard[1:]) if one.guard else None,) if r is not None)
-    if one.name == "STS":
+    if one.name in _STORES.values():
         width = 4 if "128" in one.modifiers else 2 if "64" in one.modifiers else 1
         first = register(one.operands[1])
         return (*reads, *(first + i for i in range(1, width) if first is not None and first < RZ))

@@ -74,7 +74,7 @@ class Timed:
     mbarrier, where the answer of a wait goes. waits_there, latency: of a named barrier. address, value: of either.
     loads, adds: of a bulk copy; destination, map: the first registers that say where it goes and by which map.
     constant: whether it waits for the constant bank. access: what it does to words of shared memory on which control
-    may depend. special: to registers."""
+    may depend; local: of the memory of each thread. special: to registers."""
 
     kind: Occupied
     text: str
@@ -104,6 +104,7 @@ class Timed:
     value: Read = field(default=lambda state: 0)
     constant: bool = False
     access: Access | None = None
+    local: bool = False
     special: Special | None = None
 
 
@@ -225,9 +226,16 @@ def _shared(timed: Timed, one: SassInstruction, constants: Mapping[int, int], fi
     """Cycles of the port, without conflicts of banks."""
     words = 1 if one.name == "SHFL" else _words(one)
     timed.count = max(1, 32 * 4 * words // figures.port_bytes.whole)
-    if one.name in ("LDS", "STS") and not one.modifiers & {"U8", "S8", "U16", "S16"}:
-        place, held = one.operands[::-1] if one.name == "LDS" else one.operands[:2]
-        timed.access = _access(address(place, constants), register(held), words, one.name == "STS")
+    if one.name in ("LDS", "STS"):
+        _known(timed, one, constants)
+
+
+def _known(timed: Timed, one: SassInstruction, constants: Mapping[int, int]) -> None:
+    """Whole words that are loaded or stored are known, as far as they were."""
+    if not one.modifiers & {"U8", "S8", "U16", "S16"}:
+        stores = one.name.startswith("ST")
+        place, held = one.operands[:2] if stores else one.operands[::-1]
+        timed.access = _access(address(place, constants), register(held), _words(one), stores)
 
 
 def _access(place: Read, first: int | None, words: int, stores: bool) -> Access:
@@ -251,6 +259,9 @@ def _global(timed: Timed, one: SassInstruction, constants: Mapping[int, int], fi
     timed.count = _words(one)
     timed.bytes = 32 * 4 * timed.count
     timed.rate = figures.global_store_bytes.whole if one.name in ("STG", "ST", "STL") else figures.global_bytes.whole
+    if one.name in ("LDL", "STL"):
+        timed.local = True
+        _known(timed, one, constants)
     if one.name == "ATOMG" and "INC" in one.modifiers:  # a tile scheduler's counter, of which nobody took anything yet
         target = register(one.operands[1]) or 0
 

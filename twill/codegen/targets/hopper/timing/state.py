@@ -17,7 +17,7 @@ Number = tuple[int, int, int]  # of a CTA in its grid
 class Warp:
     """A warp of a CTA. at: the instruction that is next. ready: the cycle from which it may issue. free: of each
     scoreboard, the cycle from which it is free. copies: cycles at which groups of stores of its have been read.
-    groups: wgmma groups that it committed. multiplies: products that it issued."""
+    groups: wgmma groups that it committed. multiplies: products that it issued. local: words of spilled registers."""
 
     index: int
     cta: SimulatedCta
@@ -30,6 +30,7 @@ class Warp:
     copies: list[int] = field(default_factory=list)
     groups: int = 0
     multiplies: int = 0
+    local: dict[int, int | None] = field(default_factory=dict)
 
     @property
     def group(self) -> int:

@@ -47,7 +47,7 @@ def _take_port(sm: Sm, warp: Warp, one: Timed) -> int:
     sm.units.port = start + one.count
     warp.scheduler.memory = sm.now + sm.figures.port_interval.whole
     if one.access is not None:
-        one.access(warp.cta.memory, warp.state)
+        one.access(warp.local if one.local else warp.cta.memory, warp.state)
     return start + one.count
 
 
