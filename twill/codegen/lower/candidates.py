@@ -30,6 +30,7 @@ from twill.codegen.warp.layout import THREADS
 from twill.machine.description import Machine
 from twill.machine.occupancy import register_pool
 from twill.schedule.document import LoopSchedule, Schedule
+from twill.tile.data_addresses import loads_by_data
 from twill.tile.program import Loop, TileProgram
 
 BOTH = (True, False)
@@ -176,7 +177,8 @@ def candidates(
             for threads, one, late in ways_to_load(schedule, machine)
             for ctas, switches in product(range(most_ctas(one, machine), 0, -1), switching)
         ]
-        found = straight if is_straight(schedule) or schedule.cooperation.width > 1 else straight + found
+        alone = is_straight(schedule) or schedule.cooperation.width > 1 or any(loads_by_data(program))
+        found = straight if alone else straight + found
     plain = (one for one in found if not (one.ping_pong or one.exchange or one.direct))
     last = [replace(one, overlay=True) for one in sorted(plain, key=lambda one: one.cost)]
     if schedule.cooperation.width > 1:

@@ -1,0 +1,83 @@
+"""Promises of loads whose addresses are computed from data: right by Triton's interpreter, by the abstract machine and
+in machine code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.generated.kernels import held
+from tests.kernels import H100
+from twill.codegen.emission import emit_solved, extract
+from twill.codegen.verify.abstract.inputs import launch
+from twill.exc import UnsupportedInKernel
+from twill.kernel.problem import Case
+from twill.kernel.specialization import resolve
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
+from twill.trial.execute import verified
+
+HEAD = """
+@triton.jit
+def k(x, t, y, n, B: tl.constexpr):
+    c = tl.program_id(0) * B + tl.arange(0, B)
+    v = tl.load(x + c, mask=c < n, other=0.0)
+"""
+KERNELS = {
+    "the place of a class": HEAD + """
+    m = (v > 0).to(tl.int32) + (v > 1).to(tl.int32) * 2
+    tl.store(y + c, tl.load(t + m) * v, mask=c < n)
+""",
+    "a search in a table": HEAD + """
+    low = tl.zeros([B], tl.int32)
+    high = tl.zeros([B], tl.int32) + 8
+    for i in range(3):
+        middle = (low + high) // 2
+        above = v >= tl.load(t + middle)
+        low = tl.where(above, middle, low)
+        high = tl.where(above, high, middle)
+    tl.store(y + c, low.to(tl.float32), mask=c < n)
+""",
+    "under a mask of data": HEAD + """
+    m = (v * 3).to(tl.int32)
+    tl.store(y + c, tl.load(t + m, mask=(m >= 0) & (m < 20), other=-1.0), mask=c < n)
+""",
+    "what was stored before": HEAD + """
+    own = tl.program_id(0) * B
+    s = tl.cumsum((v > 0).to(tl.int32), 0) - 1
+    tl.store(y + c, v)
+    z = tl.load(y + own + tl.maximum(s, 0))
+    tl.debug_barrier()
+    tl.store(y + c, z)
+""",
+    "rows": """
+@triton.jit
+def k(x, t, y, n, B: tl.constexpr):
+    r, d = tl.program_id(0) * 16 + tl.arange(0, 16), tl.arange(0, 16)
+    at = r[:, None] * 16 + d[None, :]
+    v = tl.load(x + at, mask=r[:, None] < n, other=0.0)
+    w = tl.load(t + tl.argmax(v, 1)[:, None] * 16 + d[None, :])
+    tl.store(y + at, w + v, mask=r[:, None] < n)
+""",
+}  # fmt: skip
+SIG = ("x=*fp32:16", "t=*fp32:16", "y=*fp32:16", "n=i32")
+CASE = Case({}, (3,), {"x": (768,), "t": (256,), "y": (768,)}, {"n": 700})
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_loads_go_where_data_says(kernel_file: Callable[..., str], name: str) -> None:
+    file = f"{kernel_file(KERNELS[name])}::k"
+    assert all(one.furthest == 0 for one in held(resolve(file, sig=SIG, const=["B=256"]), CASE))
+    kernel = extract(file, sig=SIG, const=["B=256"])
+    emission = emit_solved(kernel, H100, lambda graph, on: solve(graph, on, SolveOptions(strategy="heuristic")))
+    assert len(emission.program.groups) == 1
+    made = launch(kernel.program, CASE)
+    assert verified(emission.build.ptx, emission.manifest, emission.program, made).said() == []
+
+
+def test_fail_such_a_load_beside_a_product(kernel_file: Callable[..., str]) -> None:
+    source = KERNELS["rows"].replace("w + v", "tl.dot(w.to(tl.bfloat16), v.to(tl.bfloat16))")
+    kernel = kernel_file(source)
+    with pytest.raises(UnsupportedInKernel, match="which is computed from data"):
+        extract(f"{kernel}::k", sig=SIG, const=["B=256"])
