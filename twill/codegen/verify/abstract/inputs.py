@@ -30,7 +30,7 @@ from twill.codegen.verify.abstract.derive import (
     strides,
     with_near_rows,
 )
-from twill.codegen.verify.abstract.extent import loaded_by_walk, trips_of
+from twill.codegen.verify.abstract.extent import loaded_by_walk, longest_trip, trips_of
 from twill.codegen.verify.abstract.reached import (
     accessed_by_data,
     counted,
@@ -243,7 +243,7 @@ def _chosen(tile: TileProgram, problem: ProblemTable, goal: Wanted) -> tuple[Pro
     if not chosen:
         least = known.case({name: known.unit(name) for name in known.units})
         counts = {**least.scalars, **descriptor_scalars(tile, shapes(tile, least))}
-        longest = max((trip for trips in trips_of(tile, least.grid, counts) for trip in trips), default=0)
+        longest = longest_trip(tile, least.grid, counts)
         if longest > CONSTANT:
             raise UnknownProblem(
                 f"a loop of `{tile.kernel}` has {longest} iterations at any size, and at most {CONSTANT} of a constant "
