@@ -16,13 +16,21 @@ from twill.kernel.problem import Case
 from twill.kernel.specialization import resolve
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import solve
-from twill.trial.execute import verified
+from twill.trial.execute import checked, verified
 
 HEAD = """
 @triton.jit
 def k(x, t, y, n, B: tl.constexpr):
     c = tl.program_id(0) * B + tl.arange(0, B)
     v = tl.load(x + c, mask=c < n, other=0.0)
+"""
+ROW = """
+@triton.jit
+def k(x, t, y, n, B: tl.constexpr):
+    c = tl.arange(0, B)
+    own = tl.program_id(0) * B + c
+    v = tl.load(x + own)
+    best = tl.argmax(v, 0)
 """
 KERNELS = {
     "the place of a class": HEAD + """
@@ -51,6 +59,30 @@ KERNELS = {
     tl.debug_barrier()
     tl.store(y + c, z)
 """,
+    "the row of the largest element": ROW + """
+    w = tl.load(t + best * 256 + c, mask=c < n, other=1.0)
+    tl.store(y + own, v * w)
+""",
+    "one element after another": ROW + """
+    w = tl.load(t + best).to(tl.int32) & 3
+    z = tl.load(t + w * 8 + (best & 7), mask=best < 100, other=2.0)
+    tl.store(y + own, v * z)
+""",
+    "in each iteration": """
+@triton.jit
+def k(x, t, y, n, B: tl.constexpr):
+    c, total = tl.arange(0, B), tl.zeros([B], tl.float32)
+    for i in range(3):
+        v = tl.load(x + i * B + c)
+        total += tl.load(t + (tl.argmax(v, 0) & 3) * 64 + (c & 63))
+    tl.store(y + tl.program_id(0) * B + c, total)
+""",
+    "stores where the largest is": ROW + """
+    tl.store(y + own, v)
+    tl.debug_barrier()
+    tl.store(y + tl.program_id(0) * B + best, 7.0)
+    tl.atomic_add(y + tl.program_id(0) * B + (best ^ 1), 1.0, mask=best > 4)
+""",
     "rows": """
 @triton.jit
 def k(x, t, y, n, B: tl.constexpr):
@@ -62,7 +94,7 @@ def k(x, t, y, n, B: tl.constexpr):
 """,
 }  # fmt: skip
 SIG = ("x=*fp32:16", "t=*fp32:16", "y=*fp32:16", "n=i32")
-CASE = Case({}, (3,), {"x": (768,), "t": (256,), "y": (768,)}, {"n": 700})
+CASE = Case({}, (3,), {"x": (768,), "t": (65536,), "y": (768,)}, {"n": 700})
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -81,3 +113,22 @@ def test_fail_such_a_load_beside_a_product(kernel_file: Callable[..., str]) -> N
     kernel = kernel_file(source)
     with pytest.raises(UnsupportedInKernel, match="which is computed from data"):
         extract(f"{kernel}::k", sig=SIG, const=["B=256"])
+
+
+PLACED = """
+@triton.jit
+def k(x, t, y, n, B: tl.constexpr):
+    r, c = tl.arange(0, B), tl.arange(0, B)
+    at = r[:, None] * B + c[None, :]
+    product = tl.dot(tl.load(x + at), tl.load(t + at))
+    best = tl.argmax(tl.max(product, 1), 0)
+    tl.store(y + (tl.program_id(0) * 2 * B + best) * B + at, product)
+"""
+
+
+def test_a_product_is_stored_where_its_largest_row_says(kernel_file: Callable[..., str]) -> None:
+    sig = ("x=*bf16:16", "t=*bf16:16", "y=*fp32:16", "n=i32")
+    kernel = extract(f"{kernel_file(PLACED)}::k", sig=sig, const=["B=64"])
+    emission = emit_solved(kernel, H100, lambda graph, on: solve(graph, on, SolveOptions(strategy="heuristic")))
+    assert len(emission.program.groups) > 1
+    assert checked(emission).said() == []

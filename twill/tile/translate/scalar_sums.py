@@ -23,7 +23,7 @@ from twill.tile.dead_code import compact
 from twill.tile.program import Items, Loop, Op, TileProgram, TileType
 from twill.tile.rewrite.writer import OpWriter
 from twill.tile.scalar_region import ScalarRegion
-from twill.tile.vocabulary import COUNTED, ELEMENTWISE, SCALAR_LOOP, VIEWS
+from twill.tile.vocabulary import COUNTED, ELEMENTWISE, MMA, REARRANGE, REDUCE, SCALAR_LOOP, SCAN, VIEWS
 
 LONGEST = 1024  # elements of a tile
 MOST = 200  # operations for each of them: a search in a table that is written out has thousands
@@ -61,6 +61,7 @@ class _Writer:
         self.written = {self.base(op.operands[0]) for op in program.ops() if op.kind in STORES and op.operands}
         self.unsure = any(op.kind == "elected" for op in program.ops()) or None in self.written
         self.addresses = self.reaching()
+        self.data = dict[int, bool]()  # answers of `is_data`
 
     # -- which numbers -----------------------------------------------------------------------------
 
@@ -84,6 +85,14 @@ class _Writer:
     def is_integer(self, value: int) -> bool:
         """Whether a value is an integer scalar of 32 or 64 bits."""
         return self.write.values[value].type in (TileType((), "i32"), INDEX)
+
+    def is_data(self, value: int) -> bool:
+        """Whether a number is made of one that stays the result of a warp group's threads."""
+        if value not in self.data:
+            op = self.write.makers.get(value)
+            kinds = (*REDUCE, *SCAN, *REARRANGE, *MMA)
+            self.data[value] = op is not None and (op.kind in kinds or any(map(self.is_data, op.operands)))
+        return self.data[value]
 
     # -- what they become --------------------------------------------------------------------------
 
@@ -172,9 +181,12 @@ class _Writer:
         looks = any(one.kind == "look_up" for one in body)
         if not looks or any(self.write.values[value].type.shape for value in (*parameters, *defined)):
             raise _NoSum
+        if any(map(self.is_data, parameters)):  # it would be no more known than these
+            raise _NoSum
         types = tuple((value, self.write.values[value].type.element) for value in sorted({*parameters, *defined}))
         made = ScalarRegion(parameters, inits, arguments, before, holds, arguments, inside, body, yielded, types)
         every = (self.write.value_like(arguments[0]), *results)
+        self.data |= dict.fromkeys(every, False)
         number, attributes = self.write.fresh(), ((COUNTED, 1),)
         return Op(number, SCALAR_LOOP, parameters, every, attributes, op.line, op.name, region=made)
 
