@@ -10,6 +10,7 @@ import pytest
 from tests.generated.kernels import held
 from tests.kernels import H100
 from twill.codegen.emission import emit_solved, extract
+from twill.codegen.lower.candidates import candidates
 from twill.codegen.verify.abstract.inputs import launch
 from twill.exc import UnsupportedInKernel
 from twill.kernel.problem import Case
@@ -77,6 +78,15 @@ def k(x, t, y, n, B: tl.constexpr):
         total += tl.load(t + (tl.argmax(v, 0) & 3) * 64 + (c & 63))
     tl.store(y + tl.program_id(0) * B + c, total)
 """,
+    "as many as are positive": ROW + """
+    many = tl.sum((v > 0).to(tl.int32), 0)
+    w = tl.load(t + c, mask=(c < many) & (c < n), other=3.0)
+    tl.store(y + own, w, mask=c < many + 1)
+""",
+    "from the largest on": ROW + """
+    w = tl.load(t + best + c, mask=best + c < n, other=3.0)
+    tl.store(y + own + best, w, mask=best + c < B)
+""",
     "stores where the largest is": ROW + """
     tl.store(y + own, v)
     tl.debug_barrier()
@@ -122,13 +132,34 @@ def k(x, t, y, n, B: tl.constexpr):
     at = r[:, None] * B + c[None, :]
     product = tl.dot(tl.load(x + at), tl.load(t + at))
     best = tl.argmax(tl.max(product, 1), 0)
-    tl.store(y + (tl.program_id(0) * 2 * B + best) * B + at, product)
+    many = tl.sum((tl.max(product, 1) > 0).to(tl.int32), 0)
+    tl.store(y + (tl.program_id(0) * 2 * B + best) * B + at, product, mask=r[:, None] < many)
 """
 
 
-def test_a_product_is_stored_where_its_largest_row_says(kernel_file: Callable[..., str]) -> None:
+def test_rows_of_a_product_are_stored_where_and_as_many_as_it_says(kernel_file: Callable[..., str]) -> None:
     sig = ("x=*bf16:16", "t=*bf16:16", "y=*fp32:16", "n=i32")
     kernel = extract(f"{kernel_file(PLACED)}::k", sig=sig, const=["B=64"])
     emission = emit_solved(kernel, H100, lambda graph, on: solve(graph, on, SolveOptions(strategy="heuristic")))
     assert len(emission.program.groups) > 1
     assert checked(emission).said() == []
+
+
+COUNTED = (
+    HEAD
+    + """
+    old = tl.atomic_add(y + c * 0, v)
+    for i in range(3):
+        tl.store(y + 1 + i * n + c, old + tl.load(x + i * n + c))
+"""
+)
+
+
+@pytest.mark.parametrize("source", [KERNELS["a search in a table"], COUNTED])
+def test_one_warp_group_does_everything_where_it_alone_has_the_data(
+    source: str, kernel_file: Callable[..., str]
+) -> None:
+    """However many threads it needs: no way to lower it has a warp group that loads for another one."""
+    kernel = extract(f"{kernel_file(source)}::k", sig=SIG, const=["B=256"])
+    found = candidates(kernel.program, solve(kernel.graph, H100, SolveOptions(strategy="heuristic")), H100)
+    assert found and all(one.direct for one in found)

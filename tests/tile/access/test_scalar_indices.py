@@ -53,7 +53,26 @@ def test_addresses_that_data_says_have_it_as_an_index(kernel_file: Callable[...,
     assert np.array_equal(*results) and not np.array_equal(results[0], arrays["y"])
 
 
-def test_a_number_that_bounds_are_made_of_stays_in_them(kernel_file: Callable[..., str]) -> None:
-    body = "    w = tl.load(t + c, mask=c < best, other=0.0)\n    tl.store(y + tl.program_id(0) * B + c, w)\n"
+def test_what_data_bounds_has_a_mask_and_no_bounds(kernel_file: Callable[..., str]) -> None:
+    """A bound that everybody knows stays one."""
+    body = (
+        "    w = tl.load(t + c, mask=(c < best) & (c < n), other=0.0)\n    tl.store(y + tl.program_id(0) * B + c, w)\n"
+    )
     program = read(kernel_file, body)
-    assert index_by_scalars(program) is program
+    load = next(op for op in program.ops() if op.access is not None and op.access.base == "t")
+    assert load.access is not None and load.mask_operand is not None
+    assert load.access.axes[0].upper is not None and index_by_scalars(program) is program
+
+
+def test_what_numbers_of_a_tensor_that_is_only_read_bound_has_bounds(kernel_file: Callable[..., str]) -> None:
+    body = "    many = tl.load(t).to(tl.int32)\n    tl.store(y + tl.program_id(0) * B + c, v, mask=c < many)\n"
+    program = read(kernel_file, body)
+    (store,) = (op for op in program.ops() if op.kind == "tile_store")
+    assert store.access is not None and store.access.axes[0].upper is not None and store.mask_operand is None
+
+
+def test_loads_beside_a_product_keep_bounds_of_data(kernel_file: Callable[..., str]) -> None:
+    body = "    z = tl.dot(tl.zeros([B, B], tl.bfloat16), tl.zeros([B, B], tl.bfloat16))\n"
+    body += "    w = tl.load(t + c, mask=c < best, other=0.0)\n    tl.store(y + c, tl.sum(z, 0) + w)\n"
+    load = next(op for op in read(kernel_file, body).ops() if op.access is not None and op.access.base == "t")
+    assert load.mask_operand is None

@@ -392,8 +392,8 @@ REFUSED = [
         UnsupportedOperation, 7, "tl.inline_asm_elementwise: `foo.b32`", "registers alone",
     ),
     (
-        (LOAD, "tl.inline_asm_elementwise('griddepcontrol.wait; // $0', '=r', [], tl.int32, False, 1)", STORE),
-        UnsupportedOperation, 7, "`griddepcontrol.wait`", "registers alone",
+        (LOAD, "tl.inline_asm_elementwise('nanosleep.u32 20; // $0', '=r', [], tl.int32, False, 1)", STORE),
+        UnsupportedOperation, 7, "`nanosleep.u32`", "registers alone",
     ),
     (
         ("x = tl.zeros([32, B, B], tl.float32)", "x = tl.dot(x, x)",

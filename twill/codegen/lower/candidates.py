@@ -177,7 +177,7 @@ def candidates(
             for threads, one, late in ways_to_load(schedule, machine)
             for ctas, switches in product(range(most_ctas(one, machine), 0, -1), switching)
         ]
-        alone = is_straight(schedule) or schedule.cooperation.width > 1 or any(loads_by_data(program))
+        alone = is_straight(schedule) or schedule.cooperation.width > 1 or needs_one_group(program)
         found = straight if alone else straight + found
     plain = (one for one in found if not (one.ping_pong or one.exchange or one.direct))
     last = [replace(one, overlay=True) for one in sorted(plain, key=lambda one: one.cost)]
@@ -230,6 +230,11 @@ def may_take_turns(schedule: Schedule) -> bool:
     instance; whether there is room for it is known when it is assigned."""
     computing = [group for group in warp_groups(schedule)[0] if not group.issuer]
     return len(computing) == 1 and any(i.op == "dot" for loop in schedule.loops for i in loop.graph.instructions)
+
+
+def needs_one_group(program: TileProgram) -> bool:
+    """Whether something that is loaded, or exchanged with memory, is for a warp group that has other data for it."""
+    return any(loads_by_data(program)) or any(op.kind == "tile_reduce" and op.results for op in program.ops())
 
 
 def is_joined(program: TileProgram) -> bool:
