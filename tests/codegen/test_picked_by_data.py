@@ -145,6 +145,31 @@ def test_rows_of_a_product_are_stored_where_and_as_many_as_it_says(kernel_file: 
     assert checked(emission).said() == []
 
 
+COMPACTED = """
+@triton.jit
+def k(x, t, y, n, B: tl.constexpr):
+    row, many = tl.program_id(0), tl.zeros((), tl.int32)
+    for i in range(0, n, B):
+        c = i + tl.arange(0, B)
+        v = tl.load(x + row * n + c, mask=c < n, other=0.0)
+        kept = (v > 0).to(tl.int32)
+        tl.store(y + row * n + many + tl.cumsum(kept, axis=0) - kept, v, mask=kept != 0)
+        many += tl.sum(kept)
+    tl.store(t + row, many.to(tl.float32))
+"""
+
+
+def test_what_is_kept_of_a_row_is_stored_side_by_side(kernel_file: Callable[..., str]) -> None:
+    """The place goes on from iteration to iteration, by as many as an iteration keeps."""
+    file = f"{kernel_file(COMPACTED)}::k"
+    case = Case({}, (3,), {"x": (2100,), "t": (3,), "y": (2100,)}, {"n": 700})
+    assert all(one.furthest == 0 for one in held(resolve(file, sig=SIG, const=["B=256"]), case))
+    kernel = extract(file, sig=SIG, const=["B=256"])
+    assert "scalar_loop" not in {op.kind for op in kernel.program.ops()}
+    emission = emit_solved(kernel, H100, lambda graph, on: solve(graph, on, SolveOptions(strategy="heuristic")))
+    assert verified(emission.build.ptx, emission.manifest, emission.program, launch(kernel.program, case)).said() == []
+
+
 COUNTED = (
     HEAD
     + """

@@ -62,6 +62,8 @@ class _Writer:
         self.unsure = any(op.kind == "elected" for op in program.ops()) or None in self.written
         self.addresses = self.reaching()
         self.data = dict[int, bool]()  # answers of `is_data`
+        self.around: list[Loop] = []
+        self.multiplies = any(op.kind in MMA for op in program.ops())
 
     # -- which numbers -----------------------------------------------------------------------------
 
@@ -94,6 +96,24 @@ class _Writer:
             self.data[value] = op is not None and (op.kind in kinds or any(map(self.is_data, op.operands)))
         return self.data[value]
 
+    def changes(self, value: int) -> bool:
+        """Whether a number is another one in each iteration of a loop without products, in which no other loop is: the
+        warp group that does everything sums tiles up, and nobody looks numbers up again and again."""
+        loop = self.around[-1] if self.around else None
+        if loop is None or self.multiplies or any(isinstance(item, Loop) for item in loop.body):
+            return False
+        varying = {loop.induction, *(carry.argument for carry in loop.carried)}
+        seen, pending = {value}, [value]
+        while pending:
+            one = pending.pop()
+            if one in varying:
+                return True
+            maker = self.write.makers.get(one)
+            fresh = [operand for operand in maker.operands if operand not in seen] if maker is not None else []
+            seen.update(fresh)
+            pending += fresh
+        return False
+
     # -- what they become --------------------------------------------------------------------------
 
     def block(self, items: Items) -> Items:
@@ -105,7 +125,9 @@ class _Writer:
                 self.changed = True
                 found += made
             elif isinstance(item, Loop):
+                self.around.append(item)
                 found.append(replace(item, body=self.block(item.body)))
+                self.around.pop()
             else:
                 found.append(item)
         return tuple(found)
@@ -119,6 +141,7 @@ class _Writer:
                 wanted = any(carry.result in self.addresses for carry in item.carried)
                 return self.of_loop(item) if wanted else None
             wanted = item.kind == "reduce" and len(item.results) == 1 and item.results[0] in self.addresses
+            wanted = wanted and not self.changes(item.operands[0])
             return self.of_reduction(item) if wanted and self.is_integer(item.results[0]) else None
         except _NoSum:
             return None
