@@ -93,5 +93,5 @@ def test_a_store_outside_of_any_tensor_by_data_is_refused(kernel_file: Callable[
     file = f"{kernel_file('@triton.jit' + chr(10) + 'def k(x, y, n, B: tl.constexpr):' + chr(10) + body)}::k"
     kernel = extract(file, sig=signature("i32"), const=["B=256"])
     schedule = solve(kernel.graph, H100, SolveOptions(strategy="heuristic"))
-    with pytest.raises(UnknownProblem, match="where `k` stores depends on data"):
+    with pytest.raises(UnknownProblem, match="what `k` accesses depends on data"):
         emit_scheduled(kernel, H100, schedule)

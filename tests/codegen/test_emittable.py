@@ -47,6 +47,9 @@ def computed(where: str) -> TileProgram:
         following = p.op("add", k.carried[1], p.load("I", (), "i32", at=(), name="skip"), name="at")
         k.yields = [p.op("add", k.carried[0], x), following if where == "carried" else k.carried[1]]
     p.store("Y", k.results[0])
+    if where in ("index", "mask"):  # with products, others load than compute
+        a, b = (p.load("X", (64, 64), "f16", at=(0, 0)) for _ in range(2))
+        p.store("Y", p.dot(a, b, p.constant(0.0, (64, 64), "f32")))
     return compact(p.done())
 
 

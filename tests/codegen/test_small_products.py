@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.kernels import B200, H100
-from twill.codegen.emission import emit_scheduled, extract
+from twill.codegen.emission import emit_scheduled, emit_solved, extract
 from twill.codegen.targets.base import target_of
 from twill.exc import UnsupportedInKernel
 from twill.machine.description import Machine
@@ -86,3 +86,35 @@ def k(a, b, c, R: tl.constexpr, C: tl.constexpr):
         return
     with pytest.raises(UnsupportedInKernel, match=r"32 x 512 x 32 .* 16s below \(of at most 256 columns\)"):
         target_of(H100).refuse(graph)
+
+
+LATENT = """
+@triton.jit
+def k(q, key, value, o, n, scale, H: tl.constexpr, B: tl.constexpr, D: tl.constexpr):
+    h, e, d = tl.arange(0, H), tl.arange(0, 64), tl.arange(0, D)
+    tile = tl.load(q + h[:, None] * 64 + e[None, :])
+    acc = tl.zeros([H, D], tl.float32)
+    m = tl.zeros([H], tl.float32) - float("inf")
+    l = tl.zeros([H], tl.float32)
+    for i in range(0, n, B):
+        c = i + tl.arange(0, B)
+        s = tl.dot(tile, tl.load(key + c[None, :] * 64 + e[:, None], mask=c[None, :] < n, other=0.0)) * scale
+        s = tl.where(c[None, :] < n, s, float("-inf"))
+        new = tl.maximum(m, tl.max(s, 1))
+        p, a = tl.exp(s - new[:, None]), tl.exp(m - new)
+        v = tl.load(value + c[:, None] * D + d[None, :], mask=c[:, None] < n, other=0.0)
+        acc = acc * a[:, None] + tl.dot(p.to(v.dtype), v)
+        l, m = l * a + tl.sum(p, 1), new
+    tl.store(o + h[:, None] * D + d[None, :], acc / l[:, None])
+"""
+
+
+def test_a_product_of_few_rows_and_many_columns_is_transposed(kernel_file: Callable[..., str]) -> None:
+    """The sums of latent attention: 16 heads have 512 columns, and padded rows would have no room in registers."""
+    sig = ("q=*bf16:16", "key=*bf16:16", "value=*bf16:16", "o=*fp32:16", "n=i32", "scale=fp32")
+    kernel = extract(f"{kernel_file(LATENT)}::k", sig=sig, const=("H=16", "B=16", "D=512"))
+    shapes = {(node.mma.m, node.mma.n) for region in kernel.graph.regions for node in region.nodes if node.mma}
+    assert shapes == {(16, 16), (512, 16)}
+    options = SolveOptions(strategy="none", fuse=False)
+    emission = emit_solved(kernel, H100, lambda graph, on: solve(graph, on, options))
+    assert not checked(emission).said()

@@ -137,6 +137,36 @@ def test_what_divides_is_a_number_whatever_its_name_and_so_are_bounds_and_a_text
     assert found.const == ('MODE="none"',)
 
 
+ELEMENTS = """
+@triton.jit
+def mixed(seed, step):
+    return seed ^ (step << 4)
+
+
+@triton.jit
+def read(x, y, weights, given, flags, places, seeds, rate, GROUP_RATIO: tl.constexpr, P: tl.constexpr):
+    i = tl.arange(0, 64)
+    group = (tl.load(given + i) + 1) // GROUP_RATIO
+    w = tl.load(weights + i).to(tl.float8e4nv, bitcast=True).to(tl.float32)
+    to = tl.load(places).to(tl.pointer_type(tl.float32))
+    flag = tl.load(flags)
+    if not flag:
+        tl.store(y + i + P - 1 + rate, tl.load(x + i) * w + group + mixed(tl.load(seeds), 3))
+    tl.store(to + i, w)
+"""
+
+
+def test_what_is_done_with_elements_says_their_type(kernel_file: Callable[..., str]) -> None:
+    """Divided as whole numbers, seen as fp8, taken for an address or a truth value, combined bit by bit by a function
+    that is called; and what is added to an address is a whole number."""
+    loaded = load(kernel_file(ELEMENTS, name="elements.py"))
+    found, error = specialized(FoundKernel(loaded.path, "read", 1), loaded)
+    assert error is None
+    elements = {"x=*bf16", "y=*bf16", "weights=*i8", "given=*i32", "flags=*i1", "places=*i64", "seeds=*i32"}
+    assert set(found.sig) == {f"{one}:16" for one in elements} | {"rate=i32"}
+    assert set(found.const) == {"GROUP_RATIO=16", "P=16"}
+
+
 def test_a_launch_says_what_its_names_stand_for() -> None:
     assert literals(SIZES)["repeated"] == {"MAX_BLOCKS": 5, "BLOCK": 32, "NONE": None, "STAGE": 3}
 

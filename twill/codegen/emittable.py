@@ -8,6 +8,7 @@ computed from other data cannot be among them.
 from __future__ import annotations
 
 from twill import exc
+from twill.tile.data_addresses import by_data
 from twill.tile.program import Loop, Op, TileProgram, Value, reads, walk
 from twill.tile.scalars import Scalars
 from twill.tile.uniformity import Uniformity, classify, written_bases
@@ -101,19 +102,15 @@ def _address(program: TileProgram, op: Op, uniformity: Uniformity) -> None:
 
 def _indices(program: TileProgram, op: Op, uniformity: Uniformity) -> None:
     """The tiles of integers in the address of a load are looked up, or made of the grid, loop counters and ranges; so
-    is the mask of one whose elements have addresses of their own. A store has the registers of what it stores."""
-    if op.kind != "tile_load":
+    is the mask of one whose elements have addresses of their own. A store has the registers of what it stores; so has
+    a load where one warp group does everything, as in kernels without products."""
+    if op.kind != "tile_load" or not any(one.kind in MMA for one in program.ops()):
         return
-    free = uniformity.uniform | uniformity.pure
-    masks = [op.mask_operand] if op.index_operands and op.mask_operand is not None else []
-    for position in (*op.index_operands, *masks):
-        value = op.operands[position]
-        if value in free:
-            continue
+    for value in (one for one in op.operands if one in by_data(op, uniformity)):
         made = _first_data(program, value, uniformity)
         base = op.access.base if op.access is not None else ""
         name = f"`{made.name}` of line {made.line}" if made.name else f"line {made.line}"
-        part = "mask" if position in masks else "address"
+        part = "mask" if op.mask_operand is not None and value == op.operands[op.mask_operand] else "address"
         what = f"the {part} of a tile of `{base}` is made of {name}, which is computed from data"
         _refuse(program, op.line, what, PAGES)
 

@@ -17,6 +17,7 @@ from twill.kernel.specialization import Specialization, resolve
 from twill.kernel.ttir import generic
 from twill.machine.description import Machine
 from twill.tile.access.resolve import resolve_accesses
+from twill.tile.access.scalar_indices import index_by_scalars
 from twill.tile.odd_sizes import Known, tile_program
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.conditional_rescale import RescaleReport, rescaling
@@ -102,6 +103,7 @@ def extract_module(module: str, specialization: Specialization, allowed: Allowed
 
 
 def _extracted(specialization: Specialization, program: TileProgram, allowed: Allowed) -> Extracted:
+    program = index_by_scalars(program)
     refuse_unemittable(program)
     behind: dict[str, TileProgram] = {}
     return Extracted(specialization, wire(rewrite(program, allowed, behind.__setitem__)), behind, allowed=allowed)

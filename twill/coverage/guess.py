@@ -172,6 +172,12 @@ def _unit_strides(names: list[str]) -> set[str]:
 
 
 def _element(name: str, said: Said, plan: Plan) -> str:
+    if name in said.places:
+        return "i64"
+    if name in said.quarters:
+        return "i8"
+    if name in said.booleans:
+        return "i1"
     if name in said.indices or name in said.bits or INDEX.search(name):
         return "i32"
     if name in said.bytes:
@@ -199,7 +205,7 @@ def _constant(parameter: Any, said: Said, plan: Plan, given: Mapping[str, Any]) 
         return "tl.float32" if re.search("acc|comp", name, re.IGNORECASE) else "tl.bfloat16"
     if name in said.numbers and name not in said.block:
         return said.numbers[name]
-    if FLOAT.search(name) and not COUNT.search(name) and name not in said.block:
+    if FLOAT.search(name) and not COUNT.search(name) and name not in said.block | said.integers:
         return 0.5
     return ...
 

@@ -12,6 +12,8 @@ from triton.runtime.jit import JITFunction
 from twill.kernel.importing import unwrap
 
 DEEPEST = 12
+WHOLE = ast.LShift | ast.RShift | ast.FloorDiv | ast.Mod | ast.BitAnd | ast.BitOr | ast.BitXor
+"""Operators between whole numbers."""
 LOADS = frozenset({"load", "make_block_ptr", "make_tensor_descriptor"})
 STORES = frozenset({"store"})
 SHAPES = frozenset({"arange", "zeros", "full", "make_block_ptr", "static_range", "reshape", "view", "broadcast_to"})
@@ -24,10 +26,13 @@ MOVES = frozenset(
 class Said:
     """addresses: parameters that loads and stores begin at. descriptors: parameters with `.load` or `.store`. tested:
     used as a truth value. block: used in the shape of a tile. unrolled: used in `tl.static_range`. strings, numbers:
-    what a parameter is compared with. indices: addresses whose elements are used in other addresses, or say how many
-    iterations a loop has. bits: those whose elements are shifted. bytes: those whose elements are multiplied into an
-    accumulator of integers. wide: strides in an address another of whose indices has none. integers: operands of `//`
-    and `%`, and bounds of `range`. stores: whether anything is stored."""
+    what a parameter is compared with. wide: strides in an address another of whose indices has none. integers:
+    operands of `//`, `%` and what combines bits, bounds of `range`, and what is added to addresses. stores: whether
+    anything is stored.
+
+    Of addresses, those whose elements are: indices: used in other addresses, or say how many iterations a loop has.
+    bits: shifted, divided as whole numbers, or combined bit by bit. bytes: multiplied into an accumulator of integers.
+    quarters: seen as fp8. booleans: negated as truth values. places: addresses."""
 
     addresses: set[str] = field(default_factory=set)
     descriptors: set[str] = field(default_factory=set)
@@ -39,6 +44,9 @@ class Said:
     indices: set[str] = field(default_factory=set)
     bits: set[str] = field(default_factory=set)
     bytes: set[str] = field(default_factory=set)
+    quarters: set[str] = field(default_factory=set)
+    booleans: set[str] = field(default_factory=set)
+    places: set[str] = field(default_factory=set)
     wide: set[str] = field(default_factory=set)
     integers: set[str] = field(default_factory=set)
     stores: bool = False
@@ -73,12 +81,14 @@ class _Reader:
                 self.call(node)
             elif isinstance(node, ast.If | ast.IfExp | ast.While):
                 self.said.tested |= self.truths(node.test)
+                self.said.booleans |= self.negated(node.test)
             elif isinstance(node, ast.Compare) and isinstance(node.left, ast.Name):
                 self.compare(node.left.id, node)
-            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.LShift | ast.RShift):
-                self.said.bits |= self.loaded(node.left)
-            elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.FloorDiv | ast.Mod):
+            elif isinstance(node, ast.BinOp) and isinstance(node.op, WHOLE):
+                self.said.bits |= self.summed(node.left)
                 self.said.integers |= self.named(node.left, node.right)
+            elif isinstance(node, ast.AugAssign) and isinstance(node.op, WHOLE):
+                self.said.integers |= self.named(node.value)
         return self.said
 
     def named(self, *values: ast.expr) -> set[str]:
@@ -117,15 +127,18 @@ class _Reader:
             roots = self.roots(first)
             self.said.addresses |= roots
             self.said.indices |= self.looked_up(first)
+            self.said.integers |= self.added(first) - roots
             self.said.wide |= self.stepped_over(first)
         if owner == "tl" and name == "dot" and len(node.args) > 2 and self.counts(node.args[2]):
             self.said.bytes |= self.loaded(node.args[0]) | self.loaded(node.args[1])
+        if name in ("to", "cast"):
+            self.converted(node, node.func.value if name == "to" and isinstance(node.func, ast.Attribute) else first)
         if owner in self.parameters and name in ("load", "store", "gather", "scatter"):
             self.said.descriptors.add(owner)
         self.said.stores |= name in STORES or atomic
         if name in ("range", "cdiv"):
             self.said.integers |= self.named(*node.args)
-            self.said.indices |= set().union(*map(self.loaded, node.args))
+            self.said.indices |= set().union(*map(self.summed, node.args))
         if name in SHAPES:
             names = {one.id for one in ast.walk(node) if isinstance(one, ast.Name)} & self.parameters
             self.said.block |= names
@@ -143,9 +156,13 @@ class _Reader:
             if name in theirs.addresses:
                 self.said.addresses |= self.roots(value)
             for there, here in (
-                (theirs.indices, self.said.indices), (theirs.bits, self.said.bits), (theirs.bytes, self.said.bytes)
+                (theirs.indices, self.said.indices), (theirs.bits, self.said.bits), (theirs.bytes, self.said.bytes),
+                (theirs.places, self.said.places), (theirs.quarters, self.said.quarters),
+                (theirs.booleans, self.said.booleans),
             ):  # fmt: skip
                 here |= self.roots(value) if name in there else set()
+            if name in theirs.integers - theirs.addresses:
+                self.said.bits |= self.summed(value)
             if isinstance(value, ast.Name) and value.id in self.parameters:
                 mine = value.id
                 for there, here in (
@@ -194,6 +211,44 @@ class _Reader:
         if isinstance(value, ast.Call) and _called(value) == ("load", "tl") and value.args:
             return self.roots(value.args[0])
         return set()
+
+    def summed(self, value: ast.expr, depth: int = 0) -> set[str]:
+        """Parameters whose elements a value is, or is computed from by `+`, `-` and `*`."""
+        if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add | ast.Sub | ast.Mult) and depth < DEEPEST:
+            return self.summed(value.left, depth + 1) | self.summed(value.right, depth + 1)
+        if isinstance(value, ast.Name) and depth < DEEPEST:
+            return set().union(*(self.summed(one, depth + 1) for one in self.assigned.get(value.id, ())))
+        return self.loaded(value)
+
+    def negated(self, test: ast.expr) -> set[str]:
+        """Parameters whose elements decide by what is not true: `if not tl.load(p)`."""
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self.loaded(test.operand)
+        if isinstance(test, ast.BoolOp):
+            return set().union(*map(self.negated, test.values))
+        return set()
+
+    def converted(self, node: ast.Call, value: ast.expr | None) -> None:
+        """`x.to(tl.float8e4nv, bitcast=True)`, `tl.load(p).to(tl.pointer_type(tl.float32))`."""
+        kinds = [ast.unparse(one) for one in node.args]
+        elements = self.loaded(value) if value is not None else set[str]()
+        bitcast = any(keyword.arg == "bitcast" for keyword in node.keywords)
+        if any("pointer_type" in kind for kind in kinds):
+            self.said.places |= elements
+        elif bitcast and any("float8" in kind for kind in kinds):
+            self.said.quarters |= elements
+
+    def added(self, address: ast.expr) -> set[str]:
+        """Parameters that a sum which is an address has as its terms, or as factors of them."""
+        terms = [address]
+        names: set[str] = set()
+        while terms:
+            match terms.pop():
+                case ast.BinOp(left=left, right=right, op=ast.Add() | ast.Sub() | ast.Mult()):
+                    terms += [left, right]
+                case ast.Name(id=name):
+                    names.add(name)
+        return names & self.parameters
 
     def counts(self, value: ast.expr) -> bool:
         """Whether a value is made as a tile of integers."""

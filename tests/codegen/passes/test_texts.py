@@ -17,7 +17,7 @@ from twill.codegen.warp.text import text
 from twill.codegen.warp.verifier import refuse_ill_formed
 from twill.tile.parse import parse as parse_tile
 
-# What the kernel of the cases of these two passes accesses: a tile of x, and one element of it.
+# What the kernel of the cases of these passes accesses: a tile of x, and one element of it.
 STORED_TWICE = """kernel k spec flags file k.py
 argument %0 x: ptr:f32, multiple of 16
 %4 = constant value=5.0: f32  # line 13
@@ -32,7 +32,14 @@ argument %2 b: ptr:f32, multiple of 16
 argument %3 s: ptr:f32, multiple of 16
 argument %4 y: ptr:f32, multiple of 16
 """
+STORED_OVER = """kernel k spec flags file k.py
+argument %0 x: ptr:f32, multiple of 16
+%4 = constant value=5.0: f32  # line 12
+%5:v = tile_load: 64x32 f32 at x [64 from 0 by 32, 32 from 0 by 1] pad 0.0 tma  # line 11
+tile_store %4 at x [] pad 0.0 plain  # line 12
+"""
 ACCESSED = {
+    "load-order": parse_tile(STORED_OVER),
     "memory-order": parse_tile(STORED_TWICE),
     "group-order": parse_tile(STORED_TWICE),
     "late-loads": parse_tile(LOADED_LATE),

@@ -10,6 +10,7 @@ from twill.kernel.specialization import resolve
 from twill.tile.access.resolve import resolve_accesses
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conflicts import Conflicts, conflicts
+from twill.tile.interpret.elements import OutsideOfTensor
 from twill.tile.program import TileProgram
 from twill.tile.translate.translate import tile_program
 
@@ -132,3 +133,9 @@ def test_of_what_is_no_number_nothing_is_known(file: Path) -> None:
     arrays = {"x": np.full(64, np.nan, np.float32), "y": np.zeros(64, np.float32)}
     said = conflicts(program(file, "shared"), (2,), arrays, {"n": 4})
     assert "program instance 0 writes something else" in said.between
+
+
+def test_fail_a_store_into_a_tensor_without_elements(file: Path) -> None:
+    arrays = {"x": np.zeros(64, np.float32), "y": np.zeros(0, np.float32)}
+    with pytest.raises(OutsideOfTensor):
+        conflicts(program(file, "shared"), (2,), arrays, {"n": 4})

@@ -77,6 +77,12 @@ def test_other_sums_are_those_of_tiles(kernel_file: Callable[..., str], name: st
     assert "scalar_loop" not in {op.kind for op in tile_program(spec).ops()}
 
 
-def test_fail_an_address_made_of_what_the_kernel_writes(kernel_file: Callable[..., str]) -> None:
-    with pytest.raises(TwillError, match="depends on `s`, which is loaded from memory"):
-        extract(f"{kernel_file(HEAD + OTHERS['numbers that the kernel writes'])}::k", sig=SIG)
+def test_an_address_made_of_what_the_kernel_writes_has_it_as_an_index(kernel_file: Callable[..., str]) -> None:
+    program = extract(f"{kernel_file(HEAD + OTHERS['numbers that the kernel writes'])}::k", sig=SIG).program
+    assert [op.kind for op in program.ops() if op.index_operands] == ["tile_store"]
+
+
+def test_fail_a_trip_count_made_of_what_the_kernel_writes(kernel_file: Callable[..., str]) -> None:
+    loop = "    t = 0.0\n    for j in range(s):\n        t += tl.load(x + j)\n    tl.store(y + p, t)\n"
+    with pytest.raises(TwillError, match="the trip count of a loop depends on what is computed from data"):
+        extract(f"{kernel_file(HEAD + OTHERS['numbers that the kernel writes'].removesuffix(TAIL) + loop)}::k", sig=SIG)

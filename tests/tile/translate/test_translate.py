@@ -306,6 +306,20 @@ def test_assumptions_are_dropped_with_what_only_they_read(kernel_file: Callable[
     assert kinds(with_hint) == kinds(without)
 
 
+def test_waits_for_the_grid_in_front_are_those_that_every_kernel_has(kernel_file: Callable[..., str]) -> None:
+    """As operations, and as the assembly that earlier versions of Triton have for them."""
+    waits = ("extra.gdc_wait()", "extra.gdc_launch_dependents()", ASSEMBLY)
+    for wait in waits:
+        body = kernel(LOAD, wait, STORE)
+        made = translate(kernel_file("import triton.language.extra.cuda as extra\n" + body))
+        assert kinds(made) == ["load", "store"]
+
+
+ASSEMBLY = (
+    'tl.inline_asm_elementwise("griddepcontrol.wait; // dummy $0", "=r", [], dtype=tl.int32, is_pure=False, pack=1)'
+)
+
+
 def test_barriers_mean_nothing_to_a_sequential_program(kernel_file: Callable[..., str]) -> None:
     assert kinds(translate(kernel_file(kernel(LOAD, "tl.debug_barrier()", STORE)))) == ["load", "store"]
 
@@ -378,8 +392,8 @@ REFUSED = [
         UnsupportedOperation, 7, "tl.inline_asm_elementwise: `foo.b32`", "registers alone",
     ),
     (
-        (LOAD, "tl.inline_asm_elementwise('griddepcontrol.wait; // $0', '=r', [], tl.int32, False, 1)", STORE),
-        UnsupportedOperation, 7, "`griddepcontrol.wait`", "registers alone",
+        (LOAD, "tl.inline_asm_elementwise('nanosleep.u32 20; // $0', '=r', [], tl.int32, False, 1)", STORE),
+        UnsupportedOperation, 7, "`nanosleep.u32`", "registers alone",
     ),
     (
         ("x = tl.zeros([32, B, B], tl.float32)", "x = tl.dot(x, x)",

@@ -30,6 +30,7 @@ from twill.codegen.warp.layout import THREADS
 from twill.machine.description import Machine
 from twill.machine.occupancy import register_pool
 from twill.schedule.document import LoopSchedule, Schedule
+from twill.tile.data_addresses import loads_by_data
 from twill.tile.program import Loop, TileProgram
 
 BOTH = (True, False)
@@ -176,7 +177,8 @@ def candidates(
             for threads, one, late in ways_to_load(schedule, machine)
             for ctas, switches in product(range(most_ctas(one, machine), 0, -1), switching)
         ]
-        found = straight if is_straight(schedule) or schedule.cooperation.width > 1 else straight + found
+        alone = is_straight(schedule) or schedule.cooperation.width > 1 or needs_one_group(program)
+        found = straight if alone else straight + found
     plain = (one for one in found if not (one.ping_pong or one.exchange or one.direct))
     last = [replace(one, overlay=True) for one in sorted(plain, key=lambda one: one.cost)]
     if schedule.cooperation.width > 1:
@@ -228,6 +230,11 @@ def may_take_turns(schedule: Schedule) -> bool:
     instance; whether there is room for it is known when it is assigned."""
     computing = [group for group in warp_groups(schedule)[0] if not group.issuer]
     return len(computing) == 1 and any(i.op == "dot" for loop in schedule.loops for i in loop.graph.instructions)
+
+
+def needs_one_group(program: TileProgram) -> bool:
+    """Whether something that is loaded, or exchanged with memory, is for a warp group that has other data for it."""
+    return any(loads_by_data(program)) or any(op.kind == "tile_reduce" and op.results for op in program.ops())
 
 
 def is_joined(program: TileProgram) -> bool:

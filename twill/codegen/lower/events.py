@@ -55,12 +55,14 @@ class Events:
                 return self.ahead(plan.said.tasks[number], at)
             case "retire":
                 return self.retire(plan, plan.said.tasks[number], number, at)
+            case "arrive":
+                return [stmt for use in plan.uses[event.key].values() for stmt in (*use.before(), *use.after())]
         return self.receive(plan, plan.said.received[number], event.key, at)
 
     def older_versions(self, plan: LoopPlan, event: StreamEvent) -> list[Stmt]:
         """Copies of older versions of what an event defines."""
         kind, number = event.key
-        if kind == "retire":
+        if kind in ("retire", "arrive"):
             return []
         if kind == "ahead":
             task = plan.said.tasks[number]

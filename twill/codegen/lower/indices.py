@@ -31,14 +31,14 @@ Places = tuple[int, ...]
 @dataclass
 class IndexTiles:
     """Makes them for one tile that is moved, in one place. layout: of that tile. spans: the part of the whole tile that
-    each of its axes is. made: gets the statements. stored: it is stored, by the warp group that has what else is made
-    of data."""
+    each of its axes is. made: gets the statements. holding: by the warp group that has what else is made of data, as
+    a tile that is stored is."""
 
     scope: LoweringScope
     layout: Layout
     spans: Sequence[BoxPart]
     made: list[Stmt]
-    stored: bool = False
+    holding: bool = False
     known: dict[tuple[int, Places], int] = field(default_factory=dict)
 
     def window(self, step: Step, plain: Window, places: Places) -> tuple[Window, Expr | None]:
@@ -109,11 +109,11 @@ class IndexTiles:
         return result
 
     def is_data(self, cell: int) -> bool:
-        """Whether the threads that move the tile have what a cell is: they store what was computed with it."""
+        """Whether the threads that move the tile have what a cell is."""
         wiring = self.scope.plan.wired.wiring
         carry, maker = wiring.argument.get(cell), wiring.maker.get(cell)
         made = carry is not None or (maker is not None and not self.scope.flat.steps[maker].index)
-        return made and self.stored and self.scope.plan.source(cell, self.scope.block) is not None
+        return made and self.holding and self.scope.plan.source(cell, self.scope.block) is not None
 
     def look_up(self, step: Step, result: int, places: Places) -> None:
         """Each thread loads what it needs of a tile of integers."""

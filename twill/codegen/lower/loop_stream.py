@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.codegen.lower.cross_loop_reuse import position
+from twill.codegen.lower.load_order import LoadOrder
 from twill.codegen.lower.loads_ahead import loads_ahead
+from twill.codegen.lower.mmas_around import mmas_around
 from twill.codegen.lower.placement import Placement
 from twill.codegen.lower.ring_uses import RingReads
 from twill.codegen.lower.stream import EventKey, Made, Stream, StreamEvent, arrange
@@ -25,7 +27,8 @@ class LoopStream:
     """tasks: the group's, by the numbers of their events. received: values of other groups, by their events' numbers.
     values: that are in registers, in the order in which the stream comes by them. ages: of what events read; landings:
     values that move to registers of their own when they are complete, by the event. reads: of rings. ahead: the tasks
-    that load a tile to registers by an event of their own, ahead of the one that fills the slot."""
+    that load a tile to registers by an event of their own, ahead of the one that fills the slot. arriving: loads of
+    other groups, by their events' numbers, that this one waits for to store there."""
 
     region: int
     tasks: tuple[Task, ...]
@@ -37,6 +40,7 @@ class LoopStream:
     landed: frozenset[tuple[EventKey, Made, int]] = frozenset()
     reads: tuple[RingReads, ...] = ()
     ahead: tuple[int, ...] = ()
+    arriving: tuple[Place, ...] = ()
 
 
 def loop_stream(rings: Placement, group: int, values: Values, region: int) -> LoopStream | Overwritten | None:
@@ -84,8 +88,12 @@ class _LoopStreams:
         for number, (place, start) in enumerate(received.items()):
             carried = self.is_carried(self.plan.tasks[place])
             events.append(StreamEvent(("receive", number), start - FETCHED, carried=carried))
-        stream = arrange(events, interval)
-        return self.with_versions(LoopStream(region, tuple(tasks), tuple(received), stream, ahead=tuple(ahead)))
+        arriving = self.arriving(region)
+        events += [StreamEvent(("arrive", number), order.time) for number, order in enumerate(arriving)]
+        stream, loads = arrange(events, interval), tuple(order.load for order in arriving)
+        return self.with_versions(
+            LoopStream(region, tuple(tasks), tuple(received), stream, (), ahead=tuple(ahead), arriving=loads)
+        )
 
     def is_waited_for(self, task: Task) -> bool:
         """Whether a task is an MMA that its group waits for; of accumulators in tensor memory the readers wait."""
@@ -160,12 +168,18 @@ class _LoopStreams:
             if (loader := self.loader(source, task.region)) is None:
                 continue
             again = loader.start + (self.rings[loader.place].aref.depth + source.distance) * interval
-            for other in tasks:
-                for one in self.plan.slot_sources(other):
-                    behind = self.loader(one, task.region)
-                    if behind is not None and behind.groups == loader.groups:
-                        turns = -((behind.start - again) // interval)  # until it loads then, or later
-                        yield other.start + (one.distance + turns) * interval
+            for behind, start in self.waits_for_loads(tasks, task.region):
+                if behind.groups == loader.groups:
+                    turns = -((behind.start - again) // interval)  # until it loads then, or later
+                    yield start + turns * interval
+
+    def waits_for_loads(self, tasks: list[Task], region: int) -> Iterator[tuple[Task, int]]:
+        """What other groups load in the loop's order, and when this one waits for it."""
+        for task in tasks:
+            for source in self.plan.slot_sources(task):
+                if (loader := self.loader(source, region)) is not None:
+                    yield loader, task.start + source.distance * self.plan.interval(region)
+        yield from ((self.plan.tasks[order.load], order.time) for order in self.arriving(region))
 
     def wanted_by_others(self, task: Task, tasks: list[Task], interval: int) -> Iterator[int]:
         """When an MMA's result must have been handed to another group: before this one waits for a tile of another,
@@ -219,7 +233,7 @@ class _LoopStreams:
         """When to wait for an MMA that nothing reads: when it ends. But where the MMAs around it, with nothing
         else of the group between, have one that is read: behind those that follow it, and behind the first reader of
         each that went before it, so that nobody waits for it on the way to that one."""
-        run, end = self.run_of(task, tasks, interval), task.start + task.latency
+        run, end = mmas_around(task, tasks, interval), task.start + task.latency
         read = {id(other): self.first_reader(other, tasks, interval) for other, _ in run}
         if all(first is None for first in read.values()):
             return end
@@ -228,19 +242,6 @@ class _LoopStreams:
             if start < task.start and first is not None:
                 end = max(end, first + start - other.start + 1)
         return end
-
-    def run_of(self, task: Task, tasks: list[Task], interval: int) -> list[tuple[Task, int]]:
-        """The MMAs around one with nothing else of the group between, and when they start, seen from it."""
-        others = [other for other in tasks if other is not task]
-        behind = sorted(((other.start - task.start) % interval, n) for n, other in enumerate(others))
-        before = sorted(((task.start - other.start) % interval, n) for n, other in enumerate(others))
-        found: list[tuple[Task, int]] = []
-        for sign, neighbours in ((1, behind), (-1, before)):
-            for cycles, n in neighbours:
-                if others[n].node.kind != "mma":
-                    break
-                found.append((others[n], task.start + sign * cycles))
-        return found
 
     def copies(self, task: Task) -> bool:
         """Whether an MMA copies what it adds to into registers of its own."""
@@ -295,6 +296,11 @@ class _LoopStreams:
             maker = self.plan.tasks[place]
             wanted.setdefault(place, maker.start + maker.latency + 1)
         return dict(sorted(wanted.items()))
+
+    def arriving(self, region: int) -> list[LoadOrder]:
+        """Tiles that other groups load and this one waits for, so as to store there."""
+        orders = (order for place in self.placement.arriving.values() for order in place)
+        return [order for order in orders if order.load[0] == region and self.group in order.store.groups]
 
     def read_afterwards(self, region: int) -> list[Place]:
         """What other groups make in a loop and this one's tasks outside of it read in registers or begin with."""
@@ -378,10 +384,11 @@ class _LoopStreams:
             if held is not None and held.use is TensorUse.UPDATED and self.group in held.aref.consumers:
                 keys[held.aref.id] = held.key  # an MMA works on the slot that it is handed
                 reads[held.aref.id] = [(("issue", number), end)]
-        for number, place in enumerate(loop.received):
-            key, ring = ("receive", number), self.rings[place]
-            keys[ring.aref.id] = ring.key
-            reads.setdefault(ring.aref.id, []).append((key, key))
+        known = [(("receive", number), place) for number, place in enumerate(loop.received)]
+        known += [(("arrive", number), place) for number, place in enumerate(loop.arriving)]
+        for key, place in known:
+            keys[self.rings[place].aref.id] = self.rings[place].key
+            reads.setdefault(self.rings[place].aref.id, []).append((key, key))
         for aref, found in reads.items():
             again, _ = position(self.plan.reuse_groups, keys[aref])
             side = f"get_again{again}_" if again else "get"

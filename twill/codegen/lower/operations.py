@@ -204,7 +204,7 @@ class LoweringScope:
         spans = self.tools.transfers.spans(part)
         places = places_of(span.extent for span in spans)
         moved = [span for span in spans if span.extent > 1]
-        tiles = IndexTiles(self, layout, moved, made, stored=step.op.kind != "tile_load")
+        tiles = IndexTiles(self, layout, moved, made, holding=step.op.kind != "tile_load" or self.plan.candidate.direct)
         return tiles.window(step, self.tools.transfers.window_of(part.access, spans, self.at), places)
 
     # -- operands -----------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from math import prod
 
 from twill import exc
 from twill.codegen.lower.cross_loop_reuse import family_of, overlap, position
+from twill.codegen.lower.load_order import LoadOrder, load_orders
 from twill.codegen.lower.memory import BARRIER_BYTES, SharedMemoryPlan
 from twill.codegen.lower.multicast import CTAS, Sharing
 from twill.codegen.lower.placement import Placement, Ring
@@ -49,7 +50,7 @@ def place(plan: LoweringPlan, sharing: Sharing | None = None, reserved: int = 0)
     rings.scales.lay(rings.by_place)
     made, memory = rings.by_place, rings.memory
     buffers, arefs = tuple(memory.buffers), tuple(memory.arefs)
-    return Placement(plan, sharing, made, panels, buffers, arefs, memory.used(), orders)
+    return Placement(plan, sharing, made, panels, buffers, arefs, memory.used(), orders, rings.arriving)
 
 
 @dataclass
@@ -66,6 +67,7 @@ class _Rings:
 
     def __post_init__(self) -> None:
         self.scales = ScaleColumns(self.plan, self.memory)
+        self.arriving: Mapping[Place, tuple[LoadOrder, ...]] = load_orders(self.plan)
 
     def make(self) -> None:
         """A ring for each tile that some task reads from shared memory or from another group."""
@@ -78,7 +80,7 @@ class _Rings:
             if place in self.by_place or self.plan.is_updater(task):
                 continue
             slot = [reader for reader in self.plan.possible_readers(place) if self.in_place(reader, place)]
-            away = self.away(task)
+            away = [*self.away(task), *(order.store for order in self.arriving.get(place, ()))]
             if slot or away:
                 self.by_place[place] = self.ring(task, slot, away, shared)
 
@@ -308,9 +310,12 @@ class _Rings:
         """Slots of a ring that a warp group fills in a loop for tiles that it computes: from when it makes a tile until
         the last reader is done with it, in iterations. The schedule knows of no ring where it has the tile in registers
         and a reader in another group."""
-        if task.node.kind == "load" or task.region not in self.plan.loops:
+        if task.region not in self.plan.loops:
             return 1
         interval = self.plan.interval(task.region)
+        if task.node.kind == "load":
+            times = [order.time + 1 - task.start for order in self.arriving.get(task.place, ())]
+            return max([1, *(-(-time // interval) for time in times)])
         ends = [
             reader.start + source.distance * interval + (reader.latency if reader.node.kind == "mma" else reader.hold)
             for reader in self.plan.possible_readers(task.place)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from twill.codegen.lower.load_order import LoadOrder
 from twill.codegen.lower.multicast import Sharing
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.store_order import StoreOrder
@@ -33,7 +34,7 @@ class Placement:
     """Rings by the place that fills them, with their final depth. panels: of a tile that is stored, which have a buffer
     each (0: `twill.codegen.lower.staging.hosts`). sharing: between the CTAs of a cluster, if there are clusters.
     buffers, arefs: of all rings, by number. bytes: of shared memory that they take. orders: where groups wait for what
-    others have stored."""
+    others have stored; arriving: for what others load where they store."""
 
     plan: LoweringPlan
     sharing: Sharing | None
@@ -43,3 +44,4 @@ class Placement:
     arefs: tuple[Aref, ...]
     bytes: int
     orders: tuple[StoreOrder, ...] = ()
+    arriving: Mapping[Place, tuple[LoadOrder, ...]] = field(default_factory=dict)

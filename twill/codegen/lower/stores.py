@@ -13,7 +13,7 @@ from twill.codegen.lower.staging import hosts, panel_columns, panels
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.transfers import Part
 from twill.codegen.warp.expression import Expr, Number
-from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Layout
+from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Layout, Uniform
 from twill.codegen.warp.program import (
     Acquire,
     BulkCommit,
@@ -150,7 +150,13 @@ class Stores:
         """A tile whose elements have addresses of their own."""
         made: list[Stmt] = []
         whole = isinstance(operand, Reg) and not operand.axes
-        tile = operand.fragment if isinstance(operand, Reg) and whole else scope.fragment(part.cell)
+        if isinstance(operand, Reg) and whole:
+            tile = operand.fragment
+        elif part.cell >= 0:
+            tile = scope.fragment(part.cell)
+        else:  # one number, which everybody knows
+            tile = scope.registers.new("", part.access.element, Uniform())
+            made.append(Fill(tile, operand, line=step.op.line))
         layout = scope.registers.fragment(tile).layout
         window, condition = scope.picked(step, part, layout, made)
         stored: Stmt = StoreGlobal(window, Reg(tile), None, combine, line=step.op.line)

@@ -20,7 +20,7 @@ EventKey = tuple[str, int]
 class StreamEvent:
     """Something that a warp group does in every iteration. key: ("issue", n) of its n-th task in the loop, ("ahead",
     n) of the load to registers of what that task stores, ("retire", n) of the wait for that task's MMA, ("receive", n)
-    of the n-th value that comes from another warp group.
+    of the n-th value that comes from another warp group, ("arrive", n) of the n-th tile that another one has loaded.
 
     time: cycles from the start of an iteration. retires: for a wait, the key of the MMA waited for; ready: its
     accumulator and fragment A; matters: whether anything but MMAs touches those inside the loop. multiplies: the event

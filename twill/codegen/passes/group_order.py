@@ -5,8 +5,8 @@ which it says so. Within a warp group that is `twill.codegen.passes.memory_order
 through a ring of one slot when it is done, and the other one waits for that in front of its first access. Loads of the
 TMA are issued far ahead of what is computed: without the ring they bring what was in memory before.
 
-Accesses of one loop are for the schedule, and the abstract machine, to judge; so are stores behind a load, whose data
-they are computed from.
+Accesses of one loop are for `twill.codegen.lower.store_order`; stores behind a load are
+`twill.codegen.passes.load_order`'s.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from twill.codegen.warp.program import (
     Acquire,
     Advance,
     Aref,
+    BulkCommit,
     BulkWait,
     Consumed,
     Cursor,
@@ -82,6 +83,22 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
 
 def stored_first(program: TileProgram) -> Iterator[StoreThenAccess]:
     """Every pair of such accesses that are not in one loop."""
+    for (phase, one), (later, other) in apart_in_loops(program):
+        first, second = one.access, other.access
+        assert first is not None and second is not None
+        if one.kind == "tile_load" or first.base != second.base:
+            continue
+        if one.kind == other.kind == "tile_reduce" and not one.results:
+            continue
+        if meets(first, second, None, 0):
+            same = (first.axes, first.constant, first.indices) == (second.axes, second.constant, ())
+            stores = other.kind != "tile_load"
+            yield StoreThenAccess(first.base, one.line, other.line, stores, same, (phase, later))
+
+
+def apart_in_loops(program: TileProgram) -> Iterator[tuple[tuple[int, Op], tuple[int, Op]]]:
+    """Every access of memory and every one behind it that is not in the same loop, each with its phase
+    (`twill.codegen.passes.uses`)."""
     loops = [number for number, item in enumerate(program.body) if isinstance(item, Loop)]
     placed = [
         (number, 2 * bisect_left(loops, number) + isinstance(item, Loop), op)
@@ -91,16 +108,8 @@ def stored_first(program: TileProgram) -> Iterator[StoreThenAccess]:
     ]
     for place, phase, one in placed:
         for behind, later, other in placed:
-            if place >= behind or one.kind == "tile_load":
-                continue
-            first, second = one.access, other.access
-            assert first is not None and second is not None
-            if first.base != second.base or (one.kind == other.kind == "tile_reduce" and not one.results):
-                continue
-            if meets(first, second, None, 0):
-                same = (first.axes, first.constant, first.indices) == (second.axes, second.constant, ())
-                stores = other.kind != "tile_load"
-                yield StoreThenAccess(first.base, one.line, other.line, stores, same, (phase, later))
+            if place < behind:
+                yield (phase, one), (later, other)
 
 
 def _ops(loop: Loop) -> Iterator[Op]:
@@ -114,10 +123,11 @@ def _ops(loop: Loop) -> Iterator[Op]:
 @dataclass(frozen=True)
 class GroupAccess:
     """A statement of a warp group that accesses an argument for a line of the kernel, and the place in the group's body
-    that it is at, or in. phases: in which that may run, None: that is not known. stores: or loads; bulk: a store of the
-    TMA."""
+    that it is at, or in. over: the place behind which it has been asked for whole: of a store of the TMA that of the
+    commit. phases: in which that may run, None: that is not known. stores: or loads; bulk: a store of the TMA."""
 
     place: int
+    over: int
     phases: tuple[int, int] | None
     argument: str
     line: int
@@ -144,8 +154,8 @@ def _waits(program: WarpProgram, order: StoreThenAccess, known: Accesses, in_tur
     """Of one pair of accesses, for every two groups that have one of them each. known: the accesses of each group.
     in_turn: computing groups have program instances of their own, each with both accesses."""
     begin, end = order.phases
-    first = {g.id: _places(known[g.id], order.argument, order.first, begin, stores=True) for g in program.groups}
-    second = {g.id: _places(known[g.id], order.argument, order.second, end, order.stores) for g in program.groups}
+    first = {g.id: places(known[g.id], order.argument, order.first, begin, stores=True) for g in program.groups}
+    second = {g.id: places(known[g.id], order.argument, order.second, end, order.stores) for g in program.groups}
     writers = [number for number, found in first.items() if found]
     users = [number for number, found in second.items() if found]
     if order.same and writers == users:
@@ -154,7 +164,7 @@ def _waits(program: WarpProgram, order: StoreThenAccess, known: Accesses, in_tur
         for user in users:
             if writer != user and not (in_turn and user in writers):
                 bulk = any(one.bulk for one in first[writer])
-                yield GroupWait(writer, first[writer][-1].place, bulk, user, second[user][0].place)
+                yield GroupWait(writer, max(one.over for one in first[writer]), bulk, user, second[user][0].place)
 
 
 def accesses(program: WarpProgram) -> Accesses:
@@ -165,8 +175,8 @@ def accesses(program: WarpProgram) -> Accesses:
     return {
         group.id: [
             access
-            for place, outer in enumerate(group.body)
-            for access in _of_statement(program, outer, place, None if spans is None else spans[place])
+            for place in range(len(group.body))
+            for access in _of_statement(program, group.body, place, None if spans is None else spans[place])
         ]
         for group in program.groups
         for spans in [None if loops is None else phases_of(group, loops)]
@@ -174,10 +184,10 @@ def accesses(program: WarpProgram) -> Accesses:
 
 
 def _of_statement(
-    program: WarpProgram, outer: Stmt, place: int, phases: tuple[int, int] | None
+    program: WarpProgram, body: Sequence[Stmt], place: int, phases: tuple[int, int] | None
 ) -> Iterator[GroupAccess]:
     """Those of one statement of a body, and in it."""
-    for stmt in walk((outer,)):
+    for stmt in walk((body[place],)):
         match stmt:
             case TmaStore(map=number) | TmaLoad(map=number):
                 argument = program.maps[number].argument
@@ -185,11 +195,20 @@ def _of_statement(
                 argument = window.argument
             case _:
                 continue
-        stores = isinstance(stmt, TmaStore | StoreGlobal)
-        yield GroupAccess(place, phases, argument, stmt.line, stores, isinstance(stmt, TmaStore))
+        stores, bulk = isinstance(stmt, TmaStore | StoreGlobal), isinstance(stmt, TmaStore)
+        over = _commit(body, place) if bulk else place
+        yield GroupAccess(place, over, phases, argument, stmt.line, stores, bulk)
 
 
-def _places(known: Sequence[GroupAccess], argument: str, line: int, phase: int, stores: bool) -> list[GroupAccess]:
+def _commit(body: Sequence[Stmt], place: int) -> int:
+    """Where the copies of a statement are committed: in it, or behind it."""
+    inside = [stmt for stmt in walk((body[place],)) if isinstance(stmt, TmaStore | BulkCommit)]
+    if isinstance(inside[-1], BulkCommit):
+        return place
+    return next((n for n in range(place + 1, len(body)) if isinstance(body[n], BulkCommit)), place)
+
+
+def places(known: Sequence[GroupAccess], argument: str, line: int, phase: int, stores: bool) -> list[GroupAccess]:
     """The accesses of an argument for a line of the kernel in a phase."""
     return [
         one

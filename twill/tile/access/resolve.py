@@ -24,6 +24,7 @@ from twill.exc import AddressNotAffine, AtomicResultUsed
 from twill.tile.access.address import Address, address_of_block, address_of_tile
 from twill.tile.access.analysis import PURE, Analysis
 from twill.tile.access.conditions import some_within
+from twill.tile.access.data import DataScalars
 from twill.tile.access.garbage import GarbageAnalysis, GarbageNeeded, idle_masks, implied
 from twill.tile.access.hoist import hoist_scalars
 from twill.tile.access.layout import MemoryLayout, layout_of
@@ -126,7 +127,7 @@ class _Rewriter:
     def __init__(self, analysis: Analysis) -> None:
         self.analysis = analysis
         self.program = analysis.program
-        self.idle = idle_masks(analysis)
+        self.idle, self.data = idle_masks(analysis), DataScalars(analysis)
         self.makers = {result: op for op in self.program.ops() for result in op.results}
         self.uses = {operand for op in self.program.ops() for operand in op.operands}
         loops = list(loops_of(self.program.body))
@@ -163,7 +164,7 @@ class _Rewriter:
         other: tuple[int, ...] = ()
         if kind == "tile_load":
             values, masks, other = (), operands[1:2], operands[2:3]
-        mask = mask_form(self.analysis, masks[0]) if masks else EVERYWHERE
+        mask = self.data.unbounded(mask_form(self.analysis, masks[0]), kind) if masks else EVERYWHERE
         idle = self.idle.get(op.id, frozenset())
         bounds = [bound for bound in mask.bounds if bound not in idle]
         mask = replace(mask, bounds=tuple(dict.fromkeys((*bounds, *sorted(tile.within, key=repr)))))

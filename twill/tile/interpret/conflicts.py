@@ -15,7 +15,7 @@ from typing import Any
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.atomics import values_of
-from twill.tile.interpret.elements import Elements, seen_as
+from twill.tile.interpret.elements import Elements, check_inside, seen_as
 from twill.tile.interpret.happens_before import HappensBefore
 from twill.tile.interpret.sequential import Instance, instances, visits, walked
 from twill.tile.interpret.together import Alone, run_together
@@ -161,6 +161,7 @@ class _Witness(Instance):
         tags = self.met.tags[tensor]
         address, places = self._touched(elements)
         seen = seen_as(self.tensors[tensor], element)
+        check_inside(seen, address)
         before = seen[address]
         super().write(op, tensor, element, elements, value, combine)
         after = seen[address]

@@ -11,7 +11,8 @@ operand: stored by all, fenced, waited for, and read by each row block again. On
 it multiplies itself. Nothing is rounded otherwise: a product's terms and their order along K are the same.
 
 An instruction has columns in smaller steps than rows: a block of 16 or 152 rows is computed in just so many columns,
-where its own columns are rows enough.
+where its own columns are rows enough. So is one of more columns than an instruction has, whatever its operands are
+made of: the rest of its rows would be computed for each of them.
 
 What follows of the sum is computed transposed, too, up to where it is stored.
 """
@@ -73,10 +74,13 @@ class Exchange:
 
     def profits(self, op: Op, loop: Loop) -> bool:
         """Whether a product of a loop has a loaded tile on the left, and on the right a computed one; or a loaded one,
-        too, if its rows are not those of the tensor core, and its columns are."""
+        too, if its rows are not those of the tensor core, and its columns are; or any, if it has more columns than an
+        instruction, too."""
         shape = self.program.type_of(op.results[0]).shape if op.kind == "dot" else ()
         if len(shape) != 2 or shape[1] % ROWS or shape[0] > COLUMNS:
             return False
+        if shape[1] > COLUMNS and shape[0] % ROWS and not shape[0] % LOADED_GRAIN:
+            return True
         left, right = (self.below_views(operand) for operand in op.operands[:2])
         if not is_copied(left) or right is None:
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import NoReturn
 
 from twill.exc import MalformedPtx, UnsupportedOperation, UnsupportedPtx
@@ -10,6 +11,8 @@ from twill.tile.mlir import RawOp
 from twill.tile.translate.builder import Attribute, Made, ProgramBuilder
 
 WHAT = "tl.inline_asm_elementwise"
+BETWEEN_GRIDS = re.compile(r"(\s*griddepcontrol\.\w+\s*;\s*(//[^\n]*)?)+")
+"""What Triton says `gdc_wait` and `gdc_launch_dependents` with where it has no operation for them."""
 HINT = "PTX that computes on registers alone, one instruction after the other, or the function of tl.math or tl itself"
 
 
@@ -25,6 +28,8 @@ def inline_asm(op: RawOp, emitter: ProgramBuilder) -> tuple[Made, ...]:
         tuple(kind.element for kind in results),
         tuple(kind.element for kind in sources),
     )
+    if BETWEEN_GRIDS.fullmatch(asm.text):
+        return emitter.emit(op, "constant", (), results, (("value", 0),))
     try:
         made = assembled(asm)
     except (UnsupportedPtx, MalformedPtx) as error:

@@ -23,7 +23,7 @@ from twill.tile.dead_code import compact
 from twill.tile.program import Items, Loop, Op, TileProgram, TileType
 from twill.tile.rewrite.writer import OpWriter
 from twill.tile.scalar_region import ScalarRegion
-from twill.tile.vocabulary import COUNTED, ELEMENTWISE, SCALAR_LOOP, VIEWS
+from twill.tile.vocabulary import COUNTED, ELEMENTWISE, MMA, REARRANGE, REDUCE, SCALAR_LOOP, SCAN, VIEWS
 
 LONGEST = 1024  # elements of a tile
 MOST = 200  # operations for each of them: a search in a table that is written out has thousands
@@ -61,6 +61,9 @@ class _Writer:
         self.written = {self.base(op.operands[0]) for op in program.ops() if op.kind in STORES and op.operands}
         self.unsure = any(op.kind == "elected" for op in program.ops()) or None in self.written
         self.addresses = self.reaching()
+        self.data = dict[int, bool]()  # answers of `is_data`
+        self.around: list[Loop] = []
+        self.multiplies = any(op.kind in MMA for op in program.ops())
 
     # -- which numbers -----------------------------------------------------------------------------
 
@@ -85,6 +88,32 @@ class _Writer:
         """Whether a value is an integer scalar of 32 or 64 bits."""
         return self.write.values[value].type in (TileType((), "i32"), INDEX)
 
+    def is_data(self, value: int) -> bool:
+        """Whether a number is made of one that stays the result of a warp group's threads."""
+        if value not in self.data:
+            op = self.write.makers.get(value)
+            kinds = (*REDUCE, *SCAN, *REARRANGE, *MMA)
+            self.data[value] = op is not None and (op.kind in kinds or any(map(self.is_data, op.operands)))
+        return self.data[value]
+
+    def changes(self, value: int) -> bool:
+        """Whether a number is another one in each iteration of a loop without products, in which no other loop is: the
+        warp group that does everything sums tiles up, and nobody looks numbers up again and again."""
+        loop = self.around[-1] if self.around else None
+        if loop is None or self.multiplies or any(isinstance(item, Loop) for item in loop.body):
+            return False
+        varying = {loop.induction, *(carry.argument for carry in loop.carried)}
+        seen, pending = {value}, [value]
+        while pending:
+            one = pending.pop()
+            if one in varying:
+                return True
+            maker = self.write.makers.get(one)
+            fresh = [operand for operand in maker.operands if operand not in seen] if maker is not None else []
+            seen.update(fresh)
+            pending += fresh
+        return False
+
     # -- what they become --------------------------------------------------------------------------
 
     def block(self, items: Items) -> Items:
@@ -96,7 +125,9 @@ class _Writer:
                 self.changed = True
                 found += made
             elif isinstance(item, Loop):
+                self.around.append(item)
                 found.append(replace(item, body=self.block(item.body)))
+                self.around.pop()
             else:
                 found.append(item)
         return tuple(found)
@@ -110,6 +141,7 @@ class _Writer:
                 wanted = any(carry.result in self.addresses for carry in item.carried)
                 return self.of_loop(item) if wanted else None
             wanted = item.kind == "reduce" and len(item.results) == 1 and item.results[0] in self.addresses
+            wanted = wanted and not self.changes(item.operands[0])
             return self.of_reduction(item) if wanted and self.is_integer(item.results[0]) else None
         except _NoSum:
             return None
@@ -172,9 +204,12 @@ class _Writer:
         looks = any(one.kind == "look_up" for one in body)
         if not looks or any(self.write.values[value].type.shape for value in (*parameters, *defined)):
             raise _NoSum
+        if any(map(self.is_data, parameters)):  # it would be no more known than these
+            raise _NoSum
         types = tuple((value, self.write.values[value].type.element) for value in sorted({*parameters, *defined}))
         made = ScalarRegion(parameters, inits, arguments, before, holds, arguments, inside, body, yielded, types)
         every = (self.write.value_like(arguments[0]), *results)
+        self.data |= dict.fromkeys(every, False)
         number, attributes = self.write.fresh(), ((COUNTED, 1),)
         return Op(number, SCALAR_LOOP, parameters, every, attributes, op.line, op.name, region=made)
 

@@ -34,9 +34,11 @@ from twill.tile.translate.scalar_stores import elect_stores
 from twill.tile.translate.scalar_sums import look_up_sums
 from twill.tile.walks import of_walk
 
-# Hints, terminators (read by what they end), and barriers: a tile program is sequential as it stands.
+# Hints, terminators (read by what they end), and barriers: a tile program is sequential as it stands. Waits for the
+# grid in front, and leave for the one behind to begin: every emitted kernel waits before it touches global memory
+# (`twill.codegen.passes.early_launch`), or begins when that grid has ended.
 IGNORED = frozenset({"llvm.intr.assume", "gpu.barrier", "ttg.barrier", "tt.return", "scf.yield", "cf.br",
-                     "cf.cond_br"})  # fmt: skip
+                     "cf.cond_br", "tt.grid_dependency_wait", "tt.grid_dependency_launch_dependents"})  # fmt: skip
 TABLE = {**OPERATIONS, **MEMORY}
 MOST_OPERATIONS = 8_000
 OPERATION = re.compile(r'^\s+(?:%\S+ = )?"[a-z]+\.', re.MULTILINE)

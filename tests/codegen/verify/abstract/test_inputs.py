@@ -168,3 +168,20 @@ def test_loops_of_many_iterations_at_any_size_are_checked_or_told(kernel_file: C
     assert launched(1024)
     with pytest.raises(UnknownProblem, match="a loop of `k` has 8192 iterations at any size, and at most 4096"):
         launched(8192)
+
+
+DIVIDED = """
+@triton.jit
+def k(x, o, n, PART: tl.constexpr, SIZE: tl.constexpr):
+    row = tl.program_id(0) // (n // PART)
+    for i in range(0, SIZE, 64):
+        at = i + tl.arange(0, 64)
+        tl.store(o + tl.program_id(0) * SIZE + at, tl.load(x + row * SIZE + at))
+"""
+
+
+def test_fail_a_kernel_that_divides_by_zero_at_every_size(kernel_file: Callable[..., str]) -> None:
+    sig = ("x=*fp32:16", "o=*fp32:16", "n=i32:16")
+    tile = extract(kernel_file(DIVIDED), sig=sig, const=("PART=65536", "SIZE=1024")).program
+    with pytest.raises(UnknownProblem, match="no sizes were found at which `k` does anything"):
+        launches(lower(tile, scheduled(tile), H100))

@@ -30,6 +30,14 @@ def trips_of(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, in
     return trips_at(program, grid, scalars, instances(grid))
 
 
+def longest_trip(program: TileProgram, grid: Sequence[int], scalars: Mapping[str, int | float]) -> int:
+    """Of a loop of some program instance; 0 at sizes that say nothing (`ZeroStep`)."""
+    try:
+        return max((trip for trips in trips_of(program, grid, scalars) for trip in trips), default=0)
+    except ZeroStep:
+        return 0
+
+
 def trips_at(
     program: TileProgram,
     grid: Sequence[int],

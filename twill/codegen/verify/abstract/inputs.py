@@ -30,12 +30,12 @@ from twill.codegen.verify.abstract.derive import (
     strides,
     with_near_rows,
 )
-from twill.codegen.verify.abstract.extent import loaded_by_walk, trips_of
+from twill.codegen.verify.abstract.extent import loaded_by_walk, longest_trip, trips_of
 from twill.codegen.verify.abstract.reached import (
+    accessed_by_data,
     counted,
     looked_into,
     picks,
-    stored_by_data,
 )
 from twill.codegen.verify.abstract.representatives import with_representatives
 from twill.codegen.verify.abstract.table_shapes import refuse_wrong_shapes
@@ -200,8 +200,8 @@ def _tensors(program: TileProgram, case: Case) -> tuple[Mapping[str, Array], Map
 
 
 def holding(program: TileProgram, made: CheckedLaunch) -> CheckedLaunch:
-    """The launch with tensors that have all elements to which data makes the program store. Errors: UnknownProblem."""
-    by_data = stored_by_data(program)
+    """The launch with tensors that have all elements that data makes the program access. Errors: UnknownProblem."""
+    by_data = accessed_by_data(program)
     while by_data:
         try:
             copies = {name: array.copy() for name, array in made.arrays.items()}
@@ -210,7 +210,7 @@ def holding(program: TileProgram, made: CheckedLaunch) -> CheckedLaunch:
             short = [name for name in by_data if made.arrays[name].size == outside.size]
             if not short or outside.least < 0 or outside.most >= HELD_BY_DATA:
                 raise UnknownProblem(
-                    f"where `{program.kernel}` stores depends on data, and no tensors were found that hold all of it",
+                    f"what `{program.kernel}` accesses depends on data, and no tensors were found that hold all of it",
                     file=program.file,
                     hint="addresses that are within the tensor for all data, as by a mask or a remainder",
                 ) from None
@@ -243,7 +243,7 @@ def _chosen(tile: TileProgram, problem: ProblemTable, goal: Wanted) -> tuple[Pro
     if not chosen:
         least = known.case({name: known.unit(name) for name in known.units})
         counts = {**least.scalars, **descriptor_scalars(tile, shapes(tile, least))}
-        longest = max((trip for trips in trips_of(tile, least.grid, counts) for trip in trips), default=0)
+        longest = longest_trip(tile, least.grid, counts)
         if longest > CONSTANT:
             raise UnknownProblem(
                 f"a loop of `{tile.kernel}` has {longest} iterations at any size, and at most {CONSTANT} of a constant "

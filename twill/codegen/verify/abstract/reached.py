@@ -8,6 +8,7 @@ from typing import Any
 
 from twill.codegen.verify.abstract.extent import loaded_by_walk
 from twill.tile.affine import Polynomial
+from twill.tile.data_addresses import accesses_by_data
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.elements import OutsideOfTensor, spread
@@ -47,13 +48,9 @@ def scattered(program: TileProgram) -> frozenset[str]:
     return _loaded_for(program, [value for op in stores for value in (set(reads(op)) - {op.operands[0]})])
 
 
-def stored_by_data(program: TileProgram) -> frozenset[str]:
-    """The tensors into which a program stores at addresses that are computed from data."""
-    uniformity = classify(program)
-    free = uniformity.uniform | uniformity.pure
-    stores = [op for op in program.ops() if op.access is not None and op.kind != "tile_load"]
-    picked = [op for op in stores if any(op.operands[position] not in free for position in op.index_operands)]
-    return frozenset(op.access.base for op in picked if op.access is not None)
+def accessed_by_data(program: TileProgram) -> frozenset[str]:
+    """The tensors that a program loads from, or stores to, at addresses that are computed from data."""
+    return frozenset(op.access.base for op in accesses_by_data(program) if op.access is not None)
 
 
 def counted(program: TileProgram) -> Mapping[str, int]:
