@@ -4,6 +4,7 @@ in machine code."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from tests.kernels import H100
 from twill.codegen.emission import emit_solved, extract
 from twill.codegen.lower.candidates import candidates
 from twill.codegen.verify.abstract.inputs import launch
-from twill.exc import UnsupportedInKernel
+from twill.exc import UnsupportedInKernel, UnsupportedOperation
 from twill.kernel.problem import Case
 from twill.kernel.specialization import resolve
 from twill.schedule.options import SolveOptions
@@ -33,6 +34,18 @@ def k(x, t, y, n, B: tl.constexpr):
     v = tl.load(x + own)
     best = tl.argmax(v, 0)
 """
+SEARCH = """
+@triton.jit
+def k(x, t, y, n, B: tl.constexpr):
+    c = tl.program_id(0) * B + tl.arange(0, B)
+    low = tl.zeros([B], tl.int32)
+    high = tl.zeros([B], tl.int32) + n
+    for i in tl.static_range(18):
+        middle = (low + high) // 2
+        after = tl.load(steps + middle, mask=middle < n, other=1 << 30) <= c
+        low = tl.where(after, middle + 1, low)
+        high = tl.where(after, high, middle)
+""".replace("y, n", "y, steps, n")
 KERNELS = {
     "the place of a class": HEAD + """
     m = (v > 0).to(tl.int32) + (v > 1).to(tl.int32) * 2
@@ -46,6 +59,9 @@ KERNELS = {
         above = v >= tl.load(t + middle)
         low = tl.where(above, middle, low)
         high = tl.where(above, high, middle)
+    tl.store(y + c, low.to(tl.float32), mask=c < n)
+""",
+    "a search that is written out": SEARCH + """
     tl.store(y + c, low.to(tl.float32), mask=c < n)
 """,
     "under a mask of data": HEAD + """
@@ -104,18 +120,34 @@ def k(x, t, y, n, B: tl.constexpr):
 """,
 }  # fmt: skip
 SIG = ("x=*fp32:16", "t=*fp32:16", "y=*fp32:16", "n=i32")
+STEPS = ("steps=*i32:16",)
 CASE = Case({}, (3,), {"x": (768,), "t": (65536,), "y": (768,)}, {"n": 700})
 
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_loads_go_where_data_says(kernel_file: Callable[..., str], name: str) -> None:
     file = f"{kernel_file(KERNELS[name])}::k"
-    assert all(one.furthest == 0 for one in held(resolve(file, sig=SIG, const=["B=256"]), CASE))
-    kernel = extract(file, sig=SIG, const=["B=256"])
+    sig = SIG + STEPS if "steps" in KERNELS[name] else SIG
+    if sig == SIG:
+        assert all(one.furthest == 0 for one in held(resolve(file, sig=sig, const=["B=256"]), CASE))
+    kernel = extract(file, sig=sig, const=["B=256"])
     emission = emit_solved(kernel, H100, lambda graph, on: solve(graph, on, SolveOptions(strategy="heuristic")))
     assert len(emission.program.groups) == 1
-    made = launch(kernel.program, CASE)
+    case = CASE if sig == SIG else replace(CASE, shapes={**CASE.shapes, "steps": (768,)})
+    made = launch(kernel.program, case)
     assert verified(emission.build.ptx, emission.manifest, emission.program, made).said() == []
+
+
+def test_fail_a_search_that_is_written_out_beside_a_product(kernel_file: Callable[..., str]) -> None:
+    """Each use of a tile that is looked up has a copy of its own, and the next one is looked up through both."""
+    body = """
+    r = tl.arange(0, 16)
+    z = tl.load(x + r[:, None] * 16 + r[None, :]).to(tl.bfloat16)
+    tl.store(y + r[:, None] * 16 + r[None, :], tl.dot(z, z))
+    tl.store(t + c, tl.load(x + low))
+"""
+    with pytest.raises(UnsupportedOperation, match="takes more than 40000 operations"):
+        extract(f"{kernel_file(SEARCH + body)}::k", sig=SIG + STEPS, const=["B=256"])
 
 
 def test_fail_such_a_load_beside_a_product(kernel_file: Callable[..., str]) -> None:

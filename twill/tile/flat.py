@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from twill.exc import UnsupportedOperation
 from twill.tile.program import Carry, Loop, Op, TileProgram, TileType
 from twill.tile.uniformity import Uniformity, folded_operands, stretches
 from twill.tile.vocabulary import ELECTED, ELEMENTWISE
 
 SIGNED = frozenset({"add", "sub", "mul", "fma", "div", "max", "min", "compare", "exp", "exp2", "rsqrt", "sqrt", "sin"})
 UNIFORM = -1  # stands for a uniform scalar among a step's operands
+
+
+MOST_STEPS = 40_000  # of a flat program; those of the longest programs that can be scheduled are fewer
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,8 @@ class Flat:
 
 
 def flatten(program: TileProgram, uniformity: Uniformity) -> Flat:
-    """Every operation on tiles, pure ones copied for every path that uses them."""
+    """Every operation on tiles, pure ones copied for every path that uses them. Raises UnsupportedOperation where there
+    are too many paths."""
     return _Flattener(program, uniformity).run()
 
 
@@ -147,6 +152,13 @@ class _Flattener:
         if carry is not None:
             return self._progression(carry, value, memo)
         op = self.uniformity.makers[value]
+        if len(self.steps) > MOST_STEPS:
+            raise UnsupportedOperation(
+                f"what is made of ranges and look-ups takes more than {MOST_STEPS} operations: each use of a tile has a"
+                " copy of its own",
+                file=self.program.file, line=op.line,
+                hint="a search in a table, or a sum that is written out, as a loop",
+            )  # fmt: skip
         elementwise = op.kind in ELEMENTWISE
         # Same-shaped copies are one dimension anyway; a view may tell two uses of a tile apart.
         operands = tuple(self._use(o, memo if elementwise else {}, material and not elementwise) for o in op.operands)

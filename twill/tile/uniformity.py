@@ -36,6 +36,7 @@ from twill.tile.vocabulary import (
     VIEWS,
 )
 
+CHAINED = 4  # tiles of a chain that are looked up one through the other
 PURE_KINDS = frozenset({*SOURCES, *VIEWS, *ELEMENTWISE, SCALAR_LOOP})
 MOVABLE_KINDS = frozenset({*PURE_KINDS, *REDUCE, *REARRANGE, *HISTOGRAM, *SCAN, *MMA})
 KNOWN_KINDS = MOVABLE_KINDS | frozenset((*ACCESS, ELECTED))
@@ -139,7 +140,23 @@ def lookups(program: TileProgram) -> frozenset[int]:
             wanted.update(op.operands)
         if op.access is not None:
             wanted.update(op.operands[position] for position in folded_operands(op, op.id in in_loops))
-    return frozenset(found)
+    return frozenset(found) - _deep(program, found)
+
+
+def _deep(program: TileProgram, found: set[int]) -> set[int]:
+    """Of tiles that are looked up, those that a long chain of others leads to (a search that is written out), in
+    programs without products: the one warp group has them in registers, and makes no copy of the chain for each use."""
+    if any(op.kind in MMA for op in program.ops()):
+        return set()
+    level: dict[int, int] = {}
+    deep: set[int] = set()
+    for op in program.ops():
+        depth = max((level.get(operand, 0) for operand in reads(op)), default=0)
+        looked = op.kind == "tile_load" and found.intersection(op.results)
+        if looked and depth >= CHAINED and program.type_of(op.results[0]).shape:
+            deep.update(op.results)
+        level |= dict.fromkeys(op.results, depth + bool(looked))
+    return deep
 
 
 def written_bases(program: TileProgram) -> frozenset[str]:

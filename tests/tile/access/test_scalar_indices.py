@@ -50,7 +50,7 @@ def test_addresses_that_data_says_have_it_as_an_index(kernel_file: Callable[...,
         copies = {n: array.copy() for n, array in arrays.items()}
         run(one, (3,), copies, {"n": 13})
         results.append(copies["y"])
-    assert np.array_equal(*results) and not np.array_equal(results[0], arrays["y"])
+    assert np.array_equal(results[0], results[1]) and not np.array_equal(results[0], arrays["y"])
 
 
 def test_what_data_bounds_has_a_mask_and_no_bounds(kernel_file: Callable[..., str]) -> None:

@@ -149,10 +149,9 @@ class Stores:
     def scatter(self, step: Step, part: Part, operand: Operand, combine: str, scope: LoweringScope) -> tuple[Stmt, ...]:
         """A tile whose elements have addresses of their own."""
         made: list[Stmt] = []
-        whole = isinstance(operand, Reg) and not operand.axes
-        if isinstance(operand, Reg) and whole:
+        if isinstance(operand, Reg) and not operand.axes:
             tile = operand.fragment
-        elif part.cell >= 0:
+        elif isinstance(operand, Reg) or part.cell >= 0:
             tile = scope.fragment(part.cell)
         else:  # one number, which everybody knows
             tile = scope.registers.new("", part.access.element, Uniform())

@@ -99,7 +99,7 @@ def _aref(group: WarpGroup, cursor: int) -> int:
 
 def _passed(stmts: Sequence[Stmt], cursor: int) -> int:
     """How many slots a cursor is moved on by; UNKNOWN: loops do."""
-    inside = sum(isinstance(stmt, Advance) and stmt.cursor == cursor for stmt in walk(stmts))
+    inside = sum(isinstance(stmt, Advance) and stmt.cursor == cursor for stmt in walk(tuple(stmts)))
     outside = sum(isinstance(stmt, Advance) and stmt.cursor == cursor for stmt in stmts)
     return inside if inside == outside else UNKNOWN
 

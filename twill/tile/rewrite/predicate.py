@@ -19,11 +19,12 @@ from dataclasses import dataclass, replace
 from twill.tile.affine import Polynomial
 from twill.tile.dead_code import compact
 from twill.tile.flat import only_for_updates
-from twill.tile.program import Loop, Op, TileProgram, TileType, reads
+from twill.tile.program import Loop, Op, TileProgram, TileType, reads, walk
 from twill.tile.rewrite.match import may_be_updated
 from twill.tile.rewrite.writer import OpWriter
 from twill.tile.scalars import Scalars
-from twill.tile.uniformity import Uniformity, classify
+from twill.tile.uniformity import Uniformity, classify, folded_operands
+from twill.tile.vocabulary import ELEMENTWISE, VIEWS
 
 FEW = 4  # iterations, of which the ends are most
 TRUTH = TileType((), "i1")
@@ -61,6 +62,7 @@ class _Rewriter:
         self.guarded = only_for_updates(program)
         loops = [item for item in program.body if isinstance(item, Loop)]
         self.left = {carry.result for loop in loops for carry in loop.carried}
+        self.whole = self.made_whole({op.id for loop in loops for op in walk(loop.body)})
 
     def loop(self, loop: Loop) -> Loop:
         """A loop with its masks under guards."""
@@ -106,10 +108,36 @@ class _Rewriter:
         readers = [v for item in self.program.ops() for v in reads(item)] + [c.yielded for c in loop.carried]
         if readers.count(value) != 1 or not may_be_updated(self.program, self.uniformity, loop, value):
             return ()
+        if self.whole & self.made_of(mask):
+            return ()  # a task makes it, whose result a guard does not read
         holds = self.everywhere(mask, value == op.operands[1])
         if holds is None or not any(self.varies(loop, one) for one in holds):
             return ()
         return holds
+
+    def made_whole(self, in_loops: set[int]) -> set[int]:
+        """Tiles that something needs as they are: what is stored, masks of stores, what is reduced or multiplied."""
+        found: set[int] = set()
+        for op in self.program.ops():
+            if op.kind in (*ELEMENTWISE, *VIEWS):
+                continue
+            folded = folded_operands(op, op.id in in_loops)
+            for value in (one for position, one in enumerate(op.operands) if position not in folded):
+                found.add(value)
+                while (maker := self.uniformity.makers.get(value)) is not None and maker.kind in VIEWS:
+                    value = maker.operands[0]
+                    found.add(value)
+        return found
+
+    def made_of(self, value: int) -> set[int]:
+        """The tiles that a tile of index arithmetic is made of, and itself."""
+        seen, pending = {value}, [value]
+        while pending:
+            maker = self.uniformity.makers.get(pending.pop())
+            fresh = {one for one in (maker.operands if maker else ()) if one in self.uniformity.index} - seen
+            seen |= fresh
+            pending += fresh
+        return seen
 
     def is_at_hand(self, value: int) -> bool:
         """Whether a guard can have a tile without another one: index arithmetic, or one number everywhere."""
