@@ -22,7 +22,7 @@ pointers); the pass `twill.tile.access.resolve` replaces those by "tile_load", "
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -227,6 +227,14 @@ class TileProgram:
     def ops(self) -> Iterator[Op]:
         """Every operation, loops' bodies included, in program order."""
         return walk(self.body)
+
+    def with_ops(self, change: Callable[[Op], Op]) -> TileProgram:
+        """The program with every operation changed, in loops and out of them."""
+
+        def changed(items: Items) -> Items:
+            return tuple(change(i) if isinstance(i, Op) else replace(i, body=changed(i.body)) for i in items)
+
+        return replace(self, body=changed(self.body))
 
     @cached_property
     def scalar_ops(self) -> frozenset[int]:

@@ -29,7 +29,7 @@ def put_products_in_loops(program: TileProgram) -> TileProgram:
     body: list[Op | Loop] = []
     for item in program.body:
         body += _in_loop(program, item, writer) if isinstance(item, Op) and _is_straight(program, item) else (item,)
-    return replace(program, body=tuple(body), values=tuple(writer.values), original=program.original or program)
+    return replace(program, body=tuple(body), values=tuple(writer.values))
 
 
 def _is_straight(program: TileProgram, item: Op | Loop) -> bool:

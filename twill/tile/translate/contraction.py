@@ -18,9 +18,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from twill.tile.dead_code import compact
 from twill.tile.program import Items, Loop, Op, TileProgram, TileType
-from twill.tile.rewrite.writer import OpWriter
+from twill.tile.rewrite.op_rewriter import OpRewriter
 from twill.tile.vocabulary import MINUS
 
 NARROW = ("f16", "bf16")
@@ -37,41 +36,31 @@ class Product:
 
 def contract(program: TileProgram) -> TileProgram:
     """The program with such sums; the same one if there are none, or may be none (strict, or without fp fusion)."""
-    if program.strict or not program.fp_fusion:
-        return program
-    writer = _Contractor(program)
-    body = writer.block(program.body)
-    if not writer.changed:
-        return program
-    return compact(replace(program, body=body, values=tuple(writer.write.values)))
+    return program if program.strict or not program.fp_fusion else _Contractor(program).rewritten()
 
 
 @dataclass
-class _Contractor:
+class _Contractor(OpRewriter):
     """here: the operations of the block that is written, by what they make."""
 
-    program: TileProgram
-    changed: bool = False
     here: dict[int, Op] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.write = OpWriter(self.program)
+        super().__post_init__()
         self.readers = Counter(operand for op in self.program.ops() for operand in op.operands)
 
-    def block(self, items: Items) -> Items:
-        """The operations of a block, each with the product that it adds."""
-        found: list[Op | Loop] = []
-        here: dict[int, Op] = {}
-        for item in items:
-            if isinstance(item, Loop):
-                found.append(replace(item, body=self.block(item.body)))
-                continue
-            self.here, self.write.made = here, []
-            made = self.contracted(item)
-            self.changed |= made is not item
-            found += (*self.write.made, made)
-            here |= dict.fromkeys(item.results, item)
-        return tuple(found)
+    def loop(self, loop: Loop) -> Items:
+        """The loop, whose body is another block."""
+        around, self.here = self.here, {}
+        made = super().loop(loop)
+        self.here = around
+        return made
+
+    def instead(self, op: Op) -> list[Op]:
+        """The operation with the product that it adds."""
+        made = self.contracted(op)
+        self.here |= dict.fromkeys(op.results, op)
+        return [*self.write.made, made]
 
     def contracted(self, op: Op) -> Op:
         """The operation, or what it is with a product."""
