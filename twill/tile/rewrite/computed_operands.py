@@ -53,7 +53,7 @@ class Exchange(OpRewriter):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.makers = dict(self.write.makers)
+        self.makers = self.program.makers
         self.products = self.chosen()
 
     def chosen(self) -> set[int]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from twill.tile.program import Carry, Op, TileProgram, TileType, loops_of, reads
+from twill.tile.program import Carry, Op, TileProgram, TileType, constant_of, loops_of, reads
 from twill.tile.rewrite.op_rewriter import OpRewriter
 from twill.tile.rewrite.precision import INSTEAD, INTEGERS, changed_mmas
 
@@ -83,9 +83,7 @@ class _Multiplier(OpRewriter):
         """Whether a carried value is a sum of products alone, from 0 on, that is read behind its loop."""
         if carry.yielded != added.results[0] or self.readers.get(added.results[0]):
             return False
-        init = self.write.makers.get(carry.init)
-        zero = init is not None and init.kind == "constant" and init.attribute("value") == 0
-        return zero and self.readers[carry.argument] == [added]
+        return constant_of(self.write.makers.get(carry.init)) == 0 and self.readers[carry.argument] == [added]
 
     def tile(self, operand: int, *, turned: bool) -> int | None:
         """The tile of i8 from memory that an operand is, converted, and transposed if `turned`; None if it is not."""

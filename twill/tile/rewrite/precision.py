@@ -35,7 +35,7 @@ from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.tile.dead_code import compact
-from twill.tile.program import Items, Loop, Op, TileProgram, TileType
+from twill.tile.program import Attribute, Items, Loop, Op, TileProgram, TileType, constant_of
 from twill.tile.rewrite.op_rewriter import OpRewriter
 
 INSTEAD = "instead"  # of a product: what the kernel asked for where it has another form
@@ -175,7 +175,7 @@ class _MmaSplitter(OpRewriter):
         self, op: Op, operands: tuple[int, ...], addend: int | None, kind: TileType, instead: str = ""
     ) -> int:  # fmt: skip
         """A product that the tensor core has."""
-        attributes: dict[str, int | float | str | tuple[int, ...]] = {"precision": "ieee"}
+        attributes: dict[str, Attribute] = {"precision": "ieee"}
         if self.write.values[operands[0]].type.element in EIGHT_BITS:
             attributes["imprecise"] = 1 << 30
         if instead:
@@ -192,20 +192,15 @@ class _MmaSplitter(OpRewriter):
             return op.operands[2]
         if kind.element != "f16":
             self.refuse(op, f"an accumulator of {kind.element}", "an accumulator of fp32 or fp16")
-        constant = self.write.makers.get(op.operands[2])
-        if constant is not None and constant.kind == "constant":
-            return self.write.op(
-                "constant", (), replace(kind, element="f32"), op.line, value=constant.attribute("value")
-            )
+        constant = constant_of(self.write.makers.get(op.operands[2]))
+        if constant is not None:
+            return self.write.op("constant", (), replace(kind, element="f32"), op.line, value=constant)
         return self.write.op("cast", (op.operands[2],), replace(kind, element="f32"), op.line, op.name)
 
     def finish(self, op: Op, total: int, addend: int | None) -> None:
         """The product's own result from the total."""
         kind, made = self.program.type_of(op.results[0]), self.write.values[total].type.element
-        constant = None if addend is None else self.write.makers.get(addend)
-        nothing = addend is None or (
-            constant is not None and constant.kind == "constant" and constant.attribute("value") == 0
-        )
+        nothing = addend is None or constant_of(self.write.makers.get(addend)) == 0
         if nothing and made == kind.element:
             last = self.write.makers[total]
             at = next(i for i, one in enumerate(self.write.made) if one.id == last.id)
@@ -314,7 +309,7 @@ class _Behind:
 
     def op(
         self, kind: str, operands: tuple[int, ...], result: TileType, name: str,
-        **attributes: int | float | str | tuple[int, ...],
+        **attributes: Attribute,
     ) -> int:  # fmt: skip
         """A new operation; its result."""
         write = self.splitter.write

@@ -56,7 +56,6 @@ class _Rearranging(OpRewriter):
 
     def index_arithmetic(self) -> set[int]:
         """What is made of the grid and ranges and goes into an address or mask."""
-        makers = {result: op for op in self.program.ops() for result in op.results}
         accesses = [op for op in self.program.ops() if op.access is not None]
         pending = [op.operands[p] for op in accesses for p in (*op.index_operands, op.mask_operand) if p is not None]
         found: set[int] = set()
@@ -64,7 +63,7 @@ class _Rearranging(OpRewriter):
             value = pending.pop()
             if value in self.uniformity.pure and value not in found:
                 found.add(value)
-                pending += makers[value].operands if value in makers else ()
+                pending += self.program.makers[value].operands if value in self.program.makers else ()
         return found
 
     def shape(self, value: int) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ LOADS = ("tile_load", "descriptor_load")
 
 def read_chunks(program: TileProgram) -> TileProgram:
     """The program whose products read chunks, or scales that threads load; the same one if there are none."""
-    makers = {result: op for op in program.ops() for result in op.results}
+    makers = program.makers
     changed: dict[int, Op] = {}
     for op in program.ops():
         if op.kind == "dot_scaled" and op.attribute("layout") == "rows":

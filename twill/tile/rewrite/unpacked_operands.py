@@ -50,16 +50,13 @@ class _Unpacked:
     loads: dict[int, Op] = field(default_factory=dict)
     values: dict[int, Value] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.makers = {result: op for op in self.program.ops() for result in op.results}
-
     def operand(self, product: Op, position: int) -> None:
         """An operand, its load and all that is shown of that."""
         value = product.operands[position]
-        maker = self.makers.get(value)
+        maker = self.program.makers.get(value)
         while maker is not None and maker.kind == "transpose":
             value = maker.operands[0]
-            maker = self.makers.get(value)
+            maker = self.program.makers.get(value)
         access = None if maker is None or maker.kind != "tile_load" else maker.access
         if maker is None or access is None or access.transport != "tma":
             reason = "it is computed" if access is None else access.transport_reason

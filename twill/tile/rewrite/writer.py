@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from twill.tile.affine import Polynomial
-from twill.tile.program import Op, TileProgram, TileType, Value
+from twill.tile.program import Attribute, Op, TileProgram, TileType, Value
 from twill.tile.written import written
 
 I32 = TileType((), "i32")
@@ -24,13 +24,13 @@ class OpWriter:
 
     def __post_init__(self) -> None:
         self.values = list(self.program.values)
-        self.makers = {result: op for op in self.program.ops() for result in op.results}
+        self.makers = dict(self.program.makers)
         # Loops are numbered among operations, and there are no more of both than values and operations.
         self.number = len(self.values) + max((op.id for op in self.program.ops()), default=0)
 
     def op(
         self, kind: str, operands: tuple[int, ...], result: TileType, line: int, name: str = "",
-        **attributes: int | float | str | tuple[int, ...],
+        **attributes: Attribute,
     ) -> int:  # fmt: skip
         """A new operation; its result."""
         made = len(self.values)

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from twill.tile.program import Items, Loop, Op, TileProgram, TileType, loops_of
+from twill.tile.program import Attribute, Items, Loop, Op, TileProgram, TileType, loops_of
 from twill.tile.rewrite.op_rewriter import OpRewriter
 from twill.tile.scalar_region import ScalarRegion
 from twill.tile.vocabulary import COUNTED, ELEMENTWISE, SCALAR_LOOP, VIEWS
@@ -250,7 +250,7 @@ class _Writer(OpRewriter):
 
     def inner(
         self, kind: str, operands: tuple[int, ...], result: TileType, region: _Region, at: Op,
-        **attributes: int | float | str | tuple[int, ...],
+        **attributes: Attribute,
     ) -> int:  # fmt: skip
         """An operation of the region; its result. A conversion to the type that it has is none."""
         if kind == "cast" and self.write.values[operands[0]].type == result:
