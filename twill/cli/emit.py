@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from twill.cli import codes
+from twill.cli.complaint import say_more
 from twill.cli.emit_pairs import CTAS, first_asked, in_pairs
 from twill.cli.emit_why import competed, promised, tried
 
@@ -391,9 +392,3 @@ def summary(emission: Emission, directory: str | None) -> str:
 def say_note(text: str) -> None:
     """What somebody should know of what was made."""
     print(f"note: {text}", file=sys.stderr, flush=True)
-
-
-def say_more(step: str) -> None:
-    """What is being done, for somebody who watches."""
-    if sys.stderr.isatty():
-        print(f"twill: {step}", file=sys.stderr, flush=True)

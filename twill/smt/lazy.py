@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from twill.graph.costed import CostedGraph, CostedValue
 from twill.smt.assignment import Assignment
 from twill.smt.blocks import blocks_alike
+from twill.smt.boolean_encoding import negated
 from twill.smt.encoding import Encoding, Point, RuleOrigin, implies, read_end
 from twill.zlp.slots import Slot
 
@@ -138,8 +139,8 @@ class LazyRules:
             end = e.point(read.reader, read_end(e.instruction(read.reader)))
             alive = e.before(instant, end)
             whole = f"(- (+ {end.stage} {read.distance}) {born.stage})"
-            for w, w_term in ((1, wrapped), (0, _negated(wrapped))):
-                for late, late_term in ((1, alive), (0, _negated(alive))):
+            for w, w_term in ((1, wrapped), (0, negated(wrapped))):
+                for late, late_term in ((1, alive), (0, negated(alive))):
                     bound = late - w
                     amount = f"(+ {whole} {bound})" if bound >= 0 else f"(- {whole} {-bound})"
                     term = implies([same, w_term, late_term], f"(>= {count} {amount})")
@@ -194,10 +195,6 @@ class LazyRules:
 
 def _in_registers(x: CostedValue) -> bool:
     return x.space == "register" and x.storage is None
-
-
-def _negated(term: str) -> str:
-    return {"true": "false", "false": "true"}.get(term, f"(not {term})")
 
 
 def _crosses(a: Assignment, x: CostedValue) -> bool:

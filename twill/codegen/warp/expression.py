@@ -141,6 +141,11 @@ def add(left: Expr, right: Expr) -> Expr:
     return Apply("add", (left, right), wider(left, right))
 
 
+def moved(expr: Expr, by: int) -> Expr:
+    """expr + by, in its own type."""
+    return add(expr, Number(by, expr.element))
+
+
 def multiply(left: Expr, right: Expr) -> Expr:
     """left * right, folded where both are literals or one is 0 or 1."""
     if isinstance(left, Number) and isinstance(right, Number):
