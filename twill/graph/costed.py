@@ -110,20 +110,13 @@ class Storage(Document):
     registers: int
 
 
-class Invariant(Document):
+class Invariant(Storage):
     """A tile made before the loop and only read in it, or the registers that an instruction works in: resident all the
     time.
 
     Register invariants are charged to every warp group with a reader.
     """
 
-    id: int
-    name: str
-    line: int
-    block: int
-    space: Space
-    bytes: int
-    registers: int
     readers: tuple[int, ...]
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph, CostedValue
 from twill.smt.assignment import Assignment
-from twill.smt.blocks import blocks_alike
+from twill.smt.blocks import blocks_alike, ids_by_block
 from twill.smt.boolean_encoding import negated
 from twill.smt.encoding import Encoding, Point, RuleOrigin, implies, read_end
 from twill.zlp.slots import Slot
@@ -230,10 +230,7 @@ def _twins(graph: CostedGraph, block: int) -> dict[int, dict[int, int]]:
     """For every other row block: instruction of `block` -> its twin there, by position."""
     if not blocks_alike(graph):
         return {}
-    rows: dict[int, list[int]] = {}
-    for i in graph.instructions:
-        if i.block >= 0:
-            rows.setdefault(i.block, []).append(i.id)
+    rows = ids_by_block(graph)
     mine = rows.get(block, [])
     return {
         b: dict(zip(mine, theirs, strict=True)) for b, theirs in rows.items() if b != block and len(theirs) == len(mine)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from twill.graph.costed import CostedGraph, CostedValue, Instruction
 from twill.machine.description import Machine
-from twill.zlp.bound import NO_BOUND, LowerBound, by_id, ceil_div
+from twill.zlp.bound import NO_BOUND, LowerBound, by_id, ceil_div, resident_bytes
 from twill.zlp.recurrence import Arc, certain_arcs
 
 
@@ -68,9 +68,7 @@ def memory_bound(graph: CostedGraph, machine: Machine, least_ii: int) -> LowerBo
 
 def ring_bound(graph: CostedGraph, machine: Machine, arcs: Sequence[Arc], space: str, least_ii: int) -> LowerBound:
     """Σ bytes · depth over values without a storage, in one space."""
-    resident = sum(storage.bytes for storage in graph.storages if storage.space == space)
-    resident += sum(invariant.bytes for invariant in graph.invariants if invariant.space == space)
-    room = machine.capacity(space) - resident
+    room = machine.capacity(space) - resident_bytes(graph, space)
     instruction = by_id(graph)
     demands = [
         Demand(value, value.bytes, lives(value, instruction, arcs))

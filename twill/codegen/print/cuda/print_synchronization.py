@@ -36,10 +36,10 @@ def one_thread(text: str, ctx: PrintContext) -> None:
     ctx.out.line(text if ctx.group.issuer else f"if (leader) {text}")
 
 
-def _at_barrier(function: str, barrier: int, ctx: PrintContext) -> None:
+def _at_barrier(does: str, barrier: int, ctx: PrintContext) -> None:
     if ctx.group.issuer:
         raise exc.UnsupportedInKernel(f"role '{ctx.group.role}' is one thread and cannot take part in a named barrier")
-    ctx.out.line(f"{function}({ctx.shared.named[barrier]}, {ctx.program.barriers[barrier].threads});")
+    ctx.out.line(ctx.barrier(does, barrier))
 
 
 # ---------------------------------------------------------------- arefs
@@ -153,12 +153,12 @@ def print_proxy_fence(stmt: ProxyFence, ctx: PrintContext) -> None:
 
 def print_sync(stmt: Sync, ctx: PrintContext) -> None:
     """All threads of the group wait."""
-    _at_barrier("bar_sync", stmt.barrier, ctx)
+    _at_barrier("sync", stmt.barrier, ctx)
 
 
 def print_arrive(stmt: Arrive, ctx: PrintContext) -> None:
     """All threads of the group arrive."""
-    _at_barrier("bar_arrive", stmt.barrier, ctx)
+    _at_barrier("arrive", stmt.barrier, ctx)
 
 
 # ---------------------------------------------------------------- the TMA
