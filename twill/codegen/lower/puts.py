@@ -68,9 +68,7 @@ class Puts:
         """A tile from global memory into the next slot. held: the registers that it was loaded to ahead (`ahead`)."""
         if held is not None:
             return self.from_registers(task, ring, held)
-        step = self.plan.flat.steps[task.steps[-1]]
-        assert step.op.access is not None
-        part = Part(step.op.access, step.results[0], task.block, self.halved(task))
+        step, part = self.loaded(task)
         cursor = self.cursors.of(ring.aref, "put")
         if ring.aref.transport != "tma":
             return [Acquire(cursor, line=task.node.line), *self.by_threads(part, ring, cursor, step, at)]
@@ -78,11 +76,15 @@ class Puts:
 
     def ahead(self, task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
         """A tile that threads load to the registers of its value, for `load` to store."""
-        step = self.plan.flat.steps[task.steps[-1]]
-        assert step.op.access is not None
-        part = Part(step.op.access, step.results[0], task.block, self.halved(task))
+        step, part = self.loaded(task)
         fragment = self.registers.of((task.steps[-1], task.block))
         return [*self.rows_by_threads(part, fragment, (0, self.shape(task, ring)[0]), step, at)]
+
+    def loaded(self, task: Task) -> tuple[Step, Part]:
+        """The step of a load, and the part of the tile that it loads."""
+        step = self.plan.flat.steps[task.steps[-1]]
+        assert step.op.access is not None
+        return step, Part(step.op.access, step.results[0], task.block, self.halved(task))
 
     def shape(self, task: Task, ring: Ring) -> tuple[int, ...]:
         """Of a tile that threads load and put into a ring: of scales in chunks, [rows, blocks]."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twill.tile.affine import Polynomial
@@ -38,6 +38,13 @@ class OpWriter:
         self.made.append(Op(self.fresh(), kind, operands, (made,), tuple(attributes.items()), line, name))
         self.makers[made] = self.made[-1]
         return made
+
+    def spread(self, value: int, views: Sequence[Op], like: Op) -> int:
+        """A value seen as `views` show another one, the first one first, with the line and name of `like`."""
+        for view in views:
+            kind = self.values[view.results[0]].type
+            value = self.op(view.kind, (value,), kind, like.line, like.name, **dict(view.attributes))
+        return value
 
     def value_like(self, value: int) -> int:
         """A new value of the type, name and line of another one, which the caller makes."""

@@ -80,8 +80,9 @@ class _Contractor(OpRewriter):
         if not products:
             return op
         product, side = min(products, key=lambda one: self.readers[op.operands[one[1]]])
-        factors = {factor: self.spread(factor, product, op) for factor in dict.fromkeys(product.made.operands)}
-        a, b = (factors[factor] for factor in product.made.operands)
+        made = product.made.operands
+        factors = {factor: self.write.spread(factor, product.views, op) for factor in dict.fromkeys(made)}
+        a, b = (factors[factor] for factor in made)
         attributes = () if op.kind == "add" else ((MINUS, "product" if side else "summand"),)
         return replace(op, kind="fma", operands=(a, b, op.operands[1 - side]), attributes=attributes)
 
@@ -112,10 +113,3 @@ class _Contractor(OpRewriter):
     def is_product(self, op: Op) -> bool:
         """Whether an operation multiplies 16-bit floats, and says nothing else."""
         return op.kind == "mul" and not op.attributes and self.program.type_of(op.results[0]).element in NARROW
-
-    def spread(self, value: int, product: Product, op: Op) -> int:
-        """A factor, spread as the product is."""
-        for view in product.views:
-            seen = self.write.values[view.results[0]].type
-            value = self.write.op(view.kind, (value,), seen, op.line, op.name, **dict(view.attributes))
-        return value
