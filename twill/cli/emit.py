@@ -344,7 +344,6 @@ def solved(
     for this solve and others (None: all of it)."""
     from twill.cli import solve, store_lookup
     from twill.exc import BudgetExhausted
-    from twill.schedule.document import Schedule
     from twill.solve.shared_budget import SharedBudget, for_emission
 
     options = for_emission(graph, solve.options_of(arguments))
@@ -357,10 +356,11 @@ def solved(
                 store_lookup.keep(store, schedule, graph, machine, options, store_lookup.say)
             return schedule
         except BudgetExhausted as ended:
-            if not isinstance(ended.schedule, Schedule):
-                raise
+            from twill.solve.pipeline import best_known
+
+            schedule = best_known(ended)
             store_lookup.say(f"{ended.message}; that schedule is emitted")
-            return ended.schedule
+            return schedule
 
 
 def write(emission: Emission, directory: Path) -> None:
