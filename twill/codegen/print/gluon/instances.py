@@ -14,18 +14,7 @@ from twill.codegen.passes.unused_indices import names, needed
 from twill.codegen.print.gluon.fetched import is_fetched
 from twill.codegen.print.gluon.pairs import TOLD
 from twill.codegen.print.gluon.role import Role
-from twill.codegen.print.gluon.scalars import (
-    AND,
-    ATOM,
-    CHOICE,
-    COMPARE,
-    COMPARISONS,
-    OR,
-    PRODUCT,
-    SUM,
-    Text,
-    of_descriptor,
-)
+from twill.codegen.print.gluon.scalars import AND, ATOM, CHOICE, COMPARE, OR, PRODUCT, SUM, Text, of_descriptor
 from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms, ProgramId, Symbol, inlined
 from twill.codegen.warp.parameters import nodes
@@ -42,6 +31,7 @@ from twill.codegen.warp.program import (
     Stmt,
     WarpProgram,
 )
+from twill.tile.vocabulary import COMPARISONS
 
 PLACE = "place_of"
 RANK_OF_CTA = "rank_of_cta"
