@@ -258,7 +258,7 @@ class _LoopStreams:
 
     def result_of(self, task: Task) -> Made:
         """The variable that a task defines."""
-        return self.root((task.steps[-1], task.block))
+        return self.root(task.made)
 
     def matters(self, task: Task, tasks: list[Task]) -> bool:
         """Whether anything but MMAs touches an MMA's registers in the loop; also a copy for another MMA."""
@@ -266,7 +266,7 @@ class _LoopStreams:
         for other in tasks:
             if other.node.kind == "mma" and not self.values.are_apart(other):
                 continue
-            read = {self.root((s.step, s.block)) for s in self.plan.register_sources(other)}
+            read = {self.root(s.made) for s in self.plan.register_sources(other)}
             if other.node.kind == "elementwise":
                 read.add(self.result_of(other))
             if read & mine:
@@ -318,7 +318,7 @@ class _LoopStreams:
         later than the next completion."""
         landed: dict[EventKey, Made] = {}
         for number, task in enumerate(tasks):
-            made = (task.steps[-1], task.block)
+            made = task.made
             mine = [r for r in readings if r.made == made]
             if task.node.kind != "mma" or self.is_carried(task) or not mine:
                 continue

@@ -176,7 +176,7 @@ class GroupSelector:
             if not in_registers or self.group in task.groups or task.node.kind == "load":
                 return []
         cursor = self.cursors.of(ring.aref, "get")
-        variable = self.registers.of((task.steps[-1], task.block))
+        variable = self.registers.of(task.made)
         return [LoadShared(SlotRef(ring.buffer.id, cursor), variable, line=task.node.line)]
 
     # -- straight-line code -------------------------------------------------------------------
