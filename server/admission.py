@@ -57,15 +57,6 @@ class InputLimits:
     number: int = 2**53
 
 
-@dataclass(frozen=True)
-class Admitted:
-    """A submission that may become a job, which names its machine by digest; the machine; what the queue is told."""
-
-    submission: Submission
-    machine: Machine
-    request: QueuedRequest
-
-
 async def read_body(chunks: AsyncIterator[bytes], announced: str | None, limits: InputLimits) -> bytes:
     """The whole body; raises Refused as soon as it is known to be too long, or too slow."""
     if announced is not None and announced.isascii() and announced.isdigit() and int(announced) > limits.body_bytes:
@@ -192,7 +183,7 @@ def described(error: ValidationError) -> str:
     return f"{field(first['loc'])}: {first['msg']}{more}"
 
 
-def admit(submission: Submission, machines: Mapping[str, Machine], client: str, seconds: float) -> Admitted:
+def admit(submission: Submission, machines: Mapping[str, Machine], client: str, seconds: float) -> QueuedRequest:
     """What the queue is told of a submission; raises Refused. seconds: the longest budget that is granted.
 
     The graph goes on without its author's names, unless some are pinned: what is stored under its key is everybody's.
@@ -210,8 +201,7 @@ def admit(submission: Submission, machines: Mapping[str, Machine], client: str, 
     nameless = graph.model_copy(update={"file": ""}) if options.pins else anonymous(graph)
     retained = submission.model_copy(update={"graph": nameless, "machine": digest, "options": options})
     names = (graph.kernel, graph.spec, machine.name)
-    request = QueuedRequest(key, retained.canonical(), *names, client, digest, machine.canonical())
-    return Admitted(retained, machine, request)
+    return QueuedRequest(key, retained.canonical(), *names, client, digest, machine.canonical())
 
 
 def machine_of(submission: Submission, machines: Mapping[str, Machine]) -> Machine:

@@ -52,7 +52,7 @@ def main(
 def answered(body: bytes, client: str, machines: dict[str, Machine], limits: InputLimits, budget: float) -> bytes:
     """A `Request` or a `Refused` as JSON."""
     try:
-        request = admit(read_submission(body, limits), machines, client, budget).request
+        request = admit(read_submission(body, limits), machines, client, budget)
         return json.dumps({"request": asdict(request)}).encode()
     except RefusedRequest as refused:
         said = {"status": refused.status, "kind": refused.kind, "message": refused.message, "hint": refused.hint}

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.metadata import version
 
 import psycopg
@@ -74,29 +73,18 @@ class PostgresQueue(SqlQueue):
     locking = " FOR UPDATE"
     skipping = " FOR UPDATE SKIP LOCKED"
     machines = "job_machines"
+    database: Postgres
 
     def __init__(
         self, url: str, clock: Callable[[SqlSession], float] = database_clock, version: str = version("twill-gpu")
     ) -> None:
         self.clock = clock
         self.version = version
-        self.database = Postgres(
-            url, "jobs", EDITIONS, lambda why: QueueUnavailable(f"the job queue, {why}"), rows=dict_row
+        super().__init__(
+            Postgres(url, "jobs", EDITIONS, lambda why: QueueUnavailable(f"the job queue, {why}"), rows=dict_row)
         )
         self.closing = threading.Event()
         self.listeners: list[threading.Thread] = []
-
-    @contextmanager
-    def reading(self) -> Iterator[SqlSession]:
-        """See SqlQueue."""
-        with self.database.reading() as session:
-            yield session
-
-    @contextmanager
-    def writing(self) -> Iterator[SqlSession]:
-        """See SqlQueue."""
-        with self.database.writing() as session:
-            yield session
 
     def now(self, db: SqlSession) -> float:
         """See SqlQueue."""
@@ -140,4 +128,4 @@ class PostgresQueue(SqlQueue):
         self.closing.set()
         for thread in self.listeners:
             thread.join()
-        self.database.close()
+        super().close()

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager
 from typing import Literal
 
 from twill.store.api import ENDED, Job, JobBounds, JobProblem, State
-from twill.store.session import SqlSession
+from twill.store.session import SqlDatabase, SqlSession
 
 from .fair_order import next_job, rank
 from .queue import STATES, Claim, JobEvent, Note, QueuedRequest, QueueFull, QueueUnavailable, QuotaUsed
@@ -47,13 +47,16 @@ class SqlQueue:
     skipping = ""
     machines = "machines"
 
-    @abstractmethod
+    def __init__(self, database: SqlDatabase) -> None:
+        self.database = database
+
     def reading(self) -> AbstractContextManager[SqlSession]:
         """A connection for single statements."""
+        return self.database.reading()
 
-    @abstractmethod
     def writing(self) -> AbstractContextManager[SqlSession]:
         """A connection in a transaction: all of the block or, if it raises, nothing of it."""
+        return self.database.writing()
 
     @abstractmethod
     def now(self, db: SqlSession) -> float:
@@ -63,9 +66,9 @@ class SqlQueue:
     def damage(self) -> str:
         """See JobQueue."""
 
-    @abstractmethod
     def close(self) -> None:
         """See JobQueue."""
+        self.database.close()
 
     def announce(self, db: SqlSession, job: Job) -> None:
         """Tell whoever listens, when the transaction is committed, that the job has news."""

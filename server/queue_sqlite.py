@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 from twill.store.database import Database
@@ -74,25 +73,15 @@ PATIENCE = 15.0  # seconds to wait for another process that writes
 class SqliteQueue(SqlQueue):
     """See `server.queue.JobQueue`. `clock`: seconds since the epoch, for tests."""
 
+    database: Database
+
     def __init__(self, path: Path, clock: Callable[[], float] = time.time) -> None:
-        self.database = Database(path, EDITIONS, PATIENCE, durable=True, application=0, refusal=unavailable)
+        super().__init__(
+            Database(path, EDITIONS, PATIENCE, durable=True, application=0, refusal=unavailable, rows=sqlite3.Row)
+        )
         self.clock = clock
         if self.database.access:
             raise unavailable(str(path), "it can only be read")
-
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """See SqlQueue."""
-        with self.database.reading() as db:
-            db.row_factory = sqlite3.Row
-            yield db
-
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
-        """See SqlQueue."""
-        with self.database.writing() as db:
-            db.row_factory = sqlite3.Row
-            yield db
 
     def now(self, db: SqlSession) -> float:
         """See SqlQueue."""
@@ -106,10 +95,6 @@ class SqliteQueue(SqlQueue):
         except QueueUnavailable as error:
             return str(error)
         return "" if found == ["ok"] else f"the job queue: it is damaged: {found[0]}"
-
-    def close(self) -> None:
-        """See JobQueue."""
-        self.database.close()
 
 
 def unavailable(path: str, why: str, hint: str = "") -> QueueUnavailable:

@@ -146,11 +146,12 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     *_of(
         "named barrier", "print_synchronization.py",
-        ("of a warp less", "bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});",
-         "bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads - 32});", [GEMM]),
-        ("of a warp group more",
-         "bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});",
-         "bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads + 128});", [GEMM]),
+        ("of a warp less", '_at_barrier("sync", stmt.barrier, ctx)',
+         "ctx.out.line(f'bar_sync({ctx.shared.named[stmt.barrier]}, "
+         "{ctx.program.barriers[stmt.barrier].threads - 32});')", [GEMM]),
+        ("of a warp group more", '_at_barrier("sync", stmt.barrier, ctx)',
+         "ctx.out.line(f'bar_sync({ctx.shared.named[stmt.barrier]}, "
+         "{ctx.program.barriers[stmt.barrier].threads + 128});')", [GEMM]),
     ),
     *_of(
         "named barrier", "ptx.cuh",
@@ -311,7 +312,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         ("lanes of columns", "(4, 8, 16), (16", "(4, 8, 8), (16", [COLUMNS]),
         ("without the second warp", "i32 w = 1; w < {together}", "i32 w = 2; w < {together}",
          [NORM, COLUMNS]),
-        ("without a barrier", 'out.line(f"bar_sync({ctx.shared.named[stmt.barrier]}, {threads});")', "pass", [NORM]),
+        ("without a barrier", 'out.line(ctx.barrier("sync", stmt.barrier))', "pass", [NORM]),
         ("one place for all warps", "scratch + (warp * {count} + r) * {row}", "scratch + r * {row}", [NORM]),
         ("one chain of two", "for chain in chains[1:]:", "for chain in chains[2:]:", [DEEP]),
     ),
@@ -350,8 +351,10 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     *_of(
         "signs and comparisons", "print_elementwise.py",
-        ("greater or equal for greater", '"gt": ">", "ge"', '"gt": ">=", "ge"', [INTEGERS]),
-        ("greater for greater or equal", '"ge": ">=",', '"ge": ">",', [CAUSAL, WINDOW]),
+        ("greater or equal for greater", "{COMPARISONS[predicate]}", "{(COMPARISONS | {'gt': '>='})[predicate]}",
+         [INTEGERS]),
+        ("greater for greater or equal", "{COMPARISONS[predicate]}", "{(COMPARISONS | {'ge': '>'})[predicate]}",
+         [CAUSAL, WINDOW]),
         ("unsigned comparison as signed",
          "    if op.unsigned:\n        left, right = _unsigned(op, left), _unsigned(op, right)\n", "", [INTEGERS]),
         ("unsigned shift as signed", "_unsigned(op, op.operands[0]) if op.unsigned else op.operands[0]",
@@ -401,7 +404,7 @@ MUTATIONS: tuple[Mutation, ...] = (
         ("last band as long as others", "{kind}({', '.join", "max({', '.join", [N32, CAUSAL]),
         ("products without parentheses", "print_unsigned(right, other, strength + 1)",
          "print_unsigned(right, other, strength)", [N32]),
-        ("one more is left", '"lt": "<"', '"lt": "<="', [CAUSAL, NORM]),
+        ("one more is left", "_between(COMPARISONS[", '_between((COMPARISONS | {"lt": "<="})[', [CAUSAL, NORM]),
         ("the other of two", "{parts[0]} ? {parts[1]} : {parts[2]}", "{parts[0]} ? {parts[2]} : {parts[1]}", [GEMM]),
     ),
     *_of(
@@ -466,9 +469,9 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     *_of(
         "extremes with their index", "print_elementwise.py",
-        ("different for equal", '"eq": "=="', '"eq": "!="', [EXTREMES]),
-        ("NaN is equal", 'return f"({left} {_SIGNS[predicate]} {right})"',
-         'return f"!({left} {_SIGNS[_OPPOSITE.get(predicate, predicate)]} {right})" if predicate in _OPPOSITE else '
-         'f"({left} {_SIGNS[predicate]} {right})"', [EXTREMES, LIBRARY]),
+        ("different for equal", "{COMPARISONS[predicate]}", "{(COMPARISONS | {'eq': '!='})[predicate]}", [EXTREMES]),
+        ("NaN is equal", 'return f"({left} {COMPARISONS[predicate]} {right})"',
+         'return f"!({left} {COMPARISONS[NEGATED.get(predicate, predicate)]} {right})" if predicate in NEGATED else '
+         'f"({left} {COMPARISONS[predicate]} {right})"', [EXTREMES, LIBRARY]),
     ),
 )  # fmt: skip

@@ -7,9 +7,9 @@ declaration order, no insignificant white space, so that equal documents are equ
 from __future__ import annotations
 
 import hashlib
-from typing import Self
+from typing import ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 
 class Document(BaseModel):
@@ -31,3 +31,16 @@ class Document(BaseModel):
     def parse(cls, text: str | bytes) -> Self:
         """Read canonical (or any equivalent) JSON; raises `pydantic.ValidationError`."""
         return cls.model_validate_json(text)
+
+
+class SparseDocument(Document):
+    """One of which some fields, `sparse`, are no part of the text where they are as by default: documents and digests
+    from before them stay as they were."""
+
+    sparse: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _told(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
+        found: dict[str, object] = handler(self)
+        usual = {name: type(self).model_fields[name].default for name in self.sparse}
+        return {name: value for name, value in found.items() if name not in usual or value != usual[name]}

@@ -13,6 +13,7 @@ from fastapi.routing import APIRoute
 from twill.exc import InvalidSchedule, StoreUnavailable
 from twill.show.html import resource
 from twill.store.api import ENDED
+from twill.store.interface import Entry
 
 from ..access import COOKIE, allow, client_of, not_too_often, service_of
 from ..proxies import user_of
@@ -143,13 +144,19 @@ async def search(request: Request, kernel: Words = "", machine: Words = "", befo
     return page("Schedules", views.search_page(found, kernel, machine, service.machines, following))
 
 
+async def _entry(request: Request, key: str) -> Entry:
+    """A stored schedule; raises Refused."""
+    entry = await service_of(request).waiting.run(service_of(request).store.get, key, graph=False)
+    if entry is None:
+        raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}", "search for its kernel")
+    return entry
+
+
 @pages.get("/schedules/{key}")
 async def schedule(request: Request, key: str) -> Response:
     """One schedule, drawn."""
     visitor(request, "read")
-    entry = await service_of(request).waiting.run(service_of(request).store.get, key, graph=False)
-    if entry is None:
-        raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}", "search for its kernel")
+    entry = await _entry(request, key)
     others = await service_of(request).waiting.run(service_of(request).store.find, entry.kernel, None, LISTED)
     try:
         content, tail = await asyncio.to_thread(views.schedule_page, entry.schedule)
@@ -163,12 +170,7 @@ async def schedule(request: Request, key: str) -> Response:
 async def compare(request: Request, first: Words = "", second: Words = "") -> Response:
     """Two schedules side by side."""
     visitor(request, "read")
-    found = []
-    for key in (first, second):
-        entry = await service_of(request).waiting.run(service_of(request).store.get, key, graph=False)
-        if entry is None:
-            raise RefusedRequest(404, "NotFound", f"there is no schedule with the key {key}", "search for its kernel")
-        found.append(entry.schedule)
+    found = [(await _entry(request, key)).schedule for key in (first, second)]
     try:
         content = await asyncio.to_thread(compare_page, *found)
     except InvalidSchedule as error:

@@ -22,15 +22,7 @@ from twill.cli.entry import main
 from twill.codegen.compile.gluon.read_back import differences
 from twill.codegen.compile.gluon.triton import load
 from twill.codegen.emission import Extracted, extract
-from twill.codegen.gluon import (
-    MANIFEST,
-    MOST_LOCAL,
-    GluonEmission,
-    compile_module,
-    emit_gluon,
-    lower_for_gluon,
-    signature_of,
-)
+from twill.codegen.gluon import MANIFEST, MOST_LOCAL, GluonEmission, compile_module, emit_gluon, lowerings, signature_of
 from twill.codegen.gluon_manifest import gluon_manifest
 from twill.codegen.gluon_sharing import with_shared_tiles
 from twill.codegen.print.gluon.facts import ModuleFact
@@ -177,7 +169,7 @@ def test_a_module_is_as_it_was_and_as_ruff_formats_it(
     kernel = extract(example.file, example.spec, (), (), Allowed(conditional=False))
     found = schedule(example)
     module = tmp_path / "module.py"
-    program = lower_for_gluon(kernel.wired, found, H100)
+    program = next(lowerings(kernel.wired, found, H100))
     text = print_gluon(program, kernel.specialization, found).text
     module.write_text(text, encoding="utf-8")
     golden = GOLDEN / f"gluon_{name}.txt"
@@ -373,7 +365,7 @@ def test_the_runtime_passes_what_the_module_s_launcher_passes(name: str, tmp_pat
     if name == "causal":  # printed is enough: it has one number more, of the launch grid
         example = next(one for one in examples() if one.name == "attention_causal")
         kernel = extract(example.file, example.spec, (), (), Allowed(conditional=False))
-        program = lower_for_gluon(kernel.wired, schedule(example), H100)
+        program = next(lowerings(kernel.wired, schedule(example), H100))
         module = print_gluon(program, kernel.specialization, schedule(example))
     else:
         kernel, program, module = extracted(*MODULES[name]), emitted(name).program, emitted(name).module

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from server.admission import Admitted, InputLimits, admit, read_body, read_submission
+from server.admission import InputLimits, admit, read_body, read_submission
+from server.queue import QueuedRequest
 from server.refusals import RefusedRequest
 from tests.kernels import H100
 from tests.service import body, graph
@@ -38,7 +39,7 @@ def refused(text: bytes, limits: InputLimits = LIMITS) -> RefusedRequest:
     return found.value
 
 
-def admitted(value: dict[str, Any]) -> Admitted:
+def admitted(value: dict[str, Any]) -> QueuedRequest:
     return admit(read_submission(json.dumps(value).encode(), LIMITS), MACHINES, "me", 60.0)
 
 
@@ -160,14 +161,14 @@ def test_a_field_of_another_type_or_range_is_named(path: str, value: object) -> 
 
 def test_a_good_submission_has_the_key_of_its_solve() -> None:
     found = admitted(body(graph(), seed=3))
-    assert found.request.key == solve(graph(), H100, SolveOptions(seed=3)).key
-    assert (found.request.kernel, found.request.machine, found.request.client) == ("scale", "h100", "me")
+    assert found.key == solve(graph(), H100, SolveOptions(seed=3)).key
+    assert (found.kernel, found.machine, found.client) == ("scale", "h100", "me")
 
 
 def test_the_job_names_its_machine_and_carries_a_budget_that_the_service_grants() -> None:
     for asked, granted in ((None, 60.0), (10.0, 10.0), (1000.0, 60.0)):
         value = {**body(), "options": {} if asked is None else {"budget": asked}}
-        request = admitted(value).request
+        request = admitted(value)
         document = Submission.parse(request.document)
         assert document.machine == request.machine_digest == H100.digest() and document.options.budget == granted
         assert Machine.parse(request.machine_document) == H100
@@ -181,7 +182,7 @@ def test_a_machine_is_looked_up_by_name_only_among_those_described() -> None:
 
 def test_a_whole_machine_is_taken_and_held_to_the_rules_of_machine_files() -> None:
     machine = json.loads(H100.canonical())
-    assert admitted(body(machine=machine)).machine == H100
+    assert Machine.parse(admitted(body(machine=machine)).machine_document) == H100
     machine["operations"][0]["rates"][0]["unit"] = "warp drive"
     found = refused(json.dumps(body(machine=machine)).encode())
     assert (found.status, found.kind) == (422, "BadSubmission") and "'warp drive'" in found.message
@@ -240,7 +241,7 @@ def test_no_name_is_long_or_hidden(path: str) -> None:
 def test_texts_for_people_and_a_machines_sources_have_their_own_limit() -> None:
     machine = json.loads(H100.canonical())
     for path in ("graph.file", "graph.regions.0.trip.text", "graph.regions.0.nodes.0.transport_reason"):
-        assert admitted(json.loads(changed_in(body(), path, "n" * 2000))).request.kernel == "scale"
+        assert admitted(json.loads(changed_in(body(), path, "n" * 2000))).kernel == "scale"
         assert refused(changed_in(body(), path, "n" * 2001)).status == 413
     assert refused(changed_in(body(machine=machine), "machine.name", "n" * 201)).status == 413
     assert refused(changed_in(body(machine=machine), "machine.sms.source", "n" * 2001)).status == 413
@@ -255,8 +256,8 @@ def test_no_number_is_beyond_reason(path: str) -> None:
 def test_what_is_stored_has_no_name_or_path_of_the_submitter() -> None:
     value = json.loads(changed_in(body(), "graph.regions.0.nodes.1.name", "mine"))
     value["graph"]["file"] = "/home/me/scale.py"
-    document = admitted(value).request.document
+    document = admitted(value).document
     assert "mine" not in document and "/home" not in document and "x_ptr" not in document
     value["options"] = {"pins": ["mine.0=g0"]}  # which name operations
-    pinned = admitted(value).request.document
+    pinned = admitted(value).document
     assert '"name":"mine"' in pinned and "/home" not in pinned

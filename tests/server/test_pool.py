@@ -35,7 +35,7 @@ LIMITS = SolveLimits(seconds=60.0, megabytes=4096)
 
 def request(of: DependenceGraph, **options: object) -> QueuedRequest:
     submission = read_submission(json.dumps(body(of, **options)).encode(), InputLimits())
-    return admit(submission, {"h100": H100}, "me", 60.0).request
+    return admit(submission, {"h100": H100}, "me", 60.0)
 
 
 def endless() -> DependenceGraph:

@@ -41,7 +41,7 @@ def test_a_claim_reads_one_job_and_no_documents_of_others(queue: SqliteQueue) ->
         queue.cancel(ended.id)
         submit(queue, f"w{number}")
     read: list[str] = []
-    with queue.reading() as connection:
+    with queue.database.reading() as connection:
         connection.set_trace_callback(read.append)
     claim = queue.claim("worker", 60)
     connection.set_trace_callback(None)

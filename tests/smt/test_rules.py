@@ -14,7 +14,8 @@ from twill.graph.costed import CostedGraph, Instruction, Use
 from twill.machine.description import Machine
 from twill.smt.backend import Z3Session
 from twill.smt.encoding import Encoding
-from twill.smt.rules import assert_rules, resident_bytes
+from twill.smt.rules import assert_rules
+from twill.zlp.bound import resident_bytes
 
 QUIET = settings(max_examples=80, derandomize=True, suppress_health_check=list(HealthCheck))
 MACHINE = make_machine()

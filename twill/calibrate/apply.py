@@ -26,7 +26,7 @@ def applied(machine: Machine, figures: Figures) -> Machine:
             **top,
             "operations": tuple(_operation(o, _under(figures, "operations", o.name)) for o in machine.operations),
             "mma": _mma(machine.mma, figures) if machine.mma else None,
-            "transfers": tuple(_transfer(t, _under(figures, "transfers", t.name)) for t in machine.transfers),
+            "transfers": tuple(t.model_copy(update=_under(figures, "transfers", t.name)) for t in machine.transfers),
             "crossing": machine.crossing.model_copy(update=crossing),
         }
     )
@@ -62,10 +62,6 @@ def _operation(operation: OperationCost, figures: Mapping[str, Figure]) -> Opera
     )
     latency = figures.get("latency", operation.latency)
     return operation.model_copy(update={"rates": rates, "latency": latency})
-
-
-def _transfer(transfer: Transfer, figures: Mapping[str, Figure]) -> Transfer:
-    return transfer.model_copy(update=dict(figures))
 
 
 def _mma(mma: MmaInstruction, figures: Figures) -> MmaInstruction:

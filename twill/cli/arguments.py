@@ -177,9 +177,7 @@ def add_emit(commands: Commands) -> None:
     given.add_argument("--tuned", action="store_true", help="the tiles and the schedule that `twill tune` kept")
     one.add_argument("--strategy", choices=STRATEGIES, default="joint", help="who schedules (default: the joint solve)")
     emission(one)
-    store_place(one)
-    one.add_argument("--no-store", action="store_true", help="neither look the schedule up nor keep it")
-    one.add_argument("--server", metavar="URL", help="look up and solve at a service (default: TWILL_SERVER)")
+    answers(one)
     one.set_defaults(command=emit.emit)
 
 

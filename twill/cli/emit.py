@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from twill.cli import codes
+from twill.cli.complaint import say_more
 from twill.cli.emit_pairs import CTAS, first_asked, in_pairs
 from twill.cli.emit_why import competed, promised, tried
 
@@ -343,7 +344,6 @@ def solved(
     for this solve and others (None: all of it)."""
     from twill.cli import solve, store_lookup
     from twill.exc import BudgetExhausted
-    from twill.schedule.document import Schedule
     from twill.solve.shared_budget import SharedBudget, for_emission
 
     options = for_emission(graph, solve.options_of(arguments))
@@ -356,10 +356,11 @@ def solved(
                 store_lookup.keep(store, schedule, graph, machine, options, store_lookup.say)
             return schedule
         except BudgetExhausted as ended:
-            if not isinstance(ended.schedule, Schedule):
-                raise
+            from twill.solve.pipeline import best_known
+
+            schedule = best_known(ended)
             store_lookup.say(f"{ended.message}; that schedule is emitted")
-            return ended.schedule
+            return schedule
 
 
 def write(emission: Emission, directory: Path) -> None:
@@ -391,9 +392,3 @@ def summary(emission: Emission, directory: str | None) -> str:
 def say_note(text: str) -> None:
     """What somebody should know of what was made."""
     print(f"note: {text}", file=sys.stderr, flush=True)
-
-
-def say_more(step: str) -> None:
-    """What is being done, for somebody who watches."""
-    if sys.stderr.isatty():
-        print(f"twill: {step}", file=sys.stderr, flush=True)

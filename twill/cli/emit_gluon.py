@@ -23,7 +23,8 @@ BLOCKS = (1, 2, 4)  # row blocks that are as high as one another: powers of two
 def emit_as_gluon(kernel: Extracted, machine: Machine, arguments: Namespace) -> int:
     """Write the kernel as a module of Gluon to --out; with --ir print the warp program that it says. Errors: NotInGluon
     before anything is solved, where no schedule could be said."""
-    from twill.cli.emit import given, say_more, solved
+    from twill.cli.complaint import say_more
+    from twill.cli.emit import given, solved
     from twill.cli.emit_pairs import in_pairs
     from twill.cli.output import folder, write_all
     from twill.codegen.gluon import emit_gluon

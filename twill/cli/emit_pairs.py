@@ -5,6 +5,8 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, TypeVar
 
+from twill.cli.complaint import say_more
+
 Made = TypeVar("Made")
 CTAS = 2  # of a pair
 
@@ -49,7 +51,7 @@ def in_pairs(
         except (
             exc.UnsupportedInKernel, exc.CandidateRefused, exc.Infeasible, exc.NotInGluon, exc.NoGluon, exc.GluonSpills
         ) as refused:  # fmt: skip
-            emit.say_more(f"no pairs of CTAs: {refused.message}")
+            say_more(f"no pairs of CTAs: {refused.message}")
     return make(alone)
 
 

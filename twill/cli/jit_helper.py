@@ -340,7 +340,6 @@ def solved(store: LayeredStore, graph: DependenceGraph, machine: Machine, option
     """Solved at the service, or here; the best that the budget allows."""
     from twill.cli.store_lookup import answer, keep
     from twill.exc import BudgetExhausted, ServiceRefused
-    from twill.schedule.document import Schedule
     from twill.solve import pipeline
 
     say = logging.getLogger("twill.jit").info
@@ -354,9 +353,7 @@ def solved(store: LayeredStore, graph: DependenceGraph, machine: Machine, option
     try:
         schedule = pipeline.solve(graph, machine, options)
     except BudgetExhausted as ended:
-        if not isinstance(ended.schedule, Schedule):
-            raise
-        return ended.schedule
+        return pipeline.best_known(ended)
     keep(store, schedule, graph, machine, options, say)
     return schedule
 

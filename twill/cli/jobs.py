@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from twill.cli import codes
+from twill.cli.columns import columns
 from twill.exc.foreign import one_line
 
 if TYPE_CHECKING:
@@ -51,10 +52,7 @@ def ls(arguments: Namespace) -> int:
 
 def table(found: Sequence[Job]) -> Iterator[str]:
     """Lines of equal columns, under a heading."""
-    rows = [HEADING, *(row(job) for job in found)]
-    widths = [max(len(one[column]) for one in rows) for column in range(len(HEADING))]
-    for one in rows if found else ():
-        yield "  ".join(cell.ljust(width) for cell, width in zip(one, widths, strict=True)).rstrip()
+    return columns([HEADING, *map(row, found)] if found else ())
 
 
 def row(job: Job) -> tuple[str, ...]:

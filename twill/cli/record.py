@@ -6,7 +6,6 @@ import contextlib
 import os
 import runpy
 import sys
-import traceback
 from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from twill.cli import codes
 from twill.cli.complaint import complain
+from twill.cli.run_script import print_error, script_of
 
 if TYPE_CHECKING:
     from twill.kernel.launches import Launch
@@ -49,12 +49,9 @@ class CallRecording:
 
 def record(arguments: Namespace) -> int:
     """Run the script; write the sidecars of what it launched, also if it raised in the end (the code is 1 then)."""
-    from twill import exc
     from twill.cli.output import refuse_directory, write_all
 
-    path = Path(arguments.script)
-    if not path.is_file():
-        raise exc.FileMissing(str(path), "there is no such file", "the path of a Python script")
+    path = script_of(arguments)
     if arguments.out is not None:
         refuse_directory(Path(arguments.out))
     recording = CallRecording()
@@ -79,10 +76,7 @@ def run(path: Path, arguments: Namespace, recording: CallRecording) -> bool:
     except SystemExit as left:
         return left.code not in (None, 0)
     except Exception as error:
-        frames = error.__traceback__
-        while frames is not None and frames.tb_frame.f_code.co_filename != str(path):  # what ran the script
-            frames = frames.tb_next
-        traceback.print_exception(error.with_traceback(frames or error.__traceback__))
+        print_error(error, path)
         return True
     finally:
         sys.stdout.flush()

@@ -39,25 +39,37 @@ def is_script(words: Sequence[str]) -> bool:
     return False
 
 
-def run(arguments: Namespace) -> int:
-    """Run the script; its exit code, 1 if it raised. What became of its kernels goes to the error stream."""
+def script_of(arguments: Namespace) -> Path:
+    """The script that is named. Errors: FileMissing."""
     from twill import exc
-    from twill.runtime.policy import settings
-    from twill.runtime.script import run_script, summary
 
     path = Path(arguments.script)
     if not path.is_file():
         raise exc.FileMissing(str(path), "there is no such file", "the path of a Python script")
+    return path
+
+
+def print_error(error: Exception, path: Path) -> None:
+    """What a script raised, as Python prints it, without what ran the script."""
+    frames = error.__traceback__
+    while frames is not None and frames.tb_frame.f_code.co_filename != str(path):
+        frames = frames.tb_next
+    traceback.print_exception(error.with_traceback(frames or error.__traceback__))
+
+
+def run(arguments: Namespace) -> int:
+    """Run the script; its exit code, 1 if it raised. What became of its kernels goes to the error stream."""
+    from twill.runtime.policy import settings
+    from twill.runtime.script import run_script, summary
+
+    path = script_of(arguments)
     chosen = settings(arguments.policy, arguments.launch_budget, arguments.machine, arguments.store, arguments.server)
     logging.getLogger("twill").addHandler(logging.NullHandler())  # reasons are told at the end, once
     made: list[TwillKernel] = []
     try:
         run_script(path, arguments.words, chosen, made)
     except Exception as error:
-        frames = error.__traceback__
-        while frames is not None and frames.tb_frame.f_code.co_filename != str(path):  # what ran the script
-            frames = frames.tb_next
-        traceback.print_exception(error.with_traceback(frames or error.__traceback__))
+        print_error(error, path)
         return codes.SCRIPT_RAISED
     finally:
         sys.stdout.flush()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twill.cli import codes
+from twill.cli.columns import columns
 from twill.exc.foreign import printable
 
 if TYPE_CHECKING:
@@ -87,23 +88,11 @@ def ls(arguments: Namespace) -> int:
 def table(found: tuple[Summary, ...]) -> Iterator[str]:
     """Lines of equal columns, under a heading."""
     heading = ("key", "kernel", "spec", "machine", "I", "L", "copies", "registers", "created")
-    rows = [heading] + [
-        (
-            s.key[:SHORT],
-            s.kernel,
-            s.spec,
-            s.machine,
-            f"{s.ii}",
-            f"{s.length}",
-            f"{s.copies}",
-            f"{s.registers}",
-            s.created[:19],
-        )
+    rows = [
+        (s.key[:SHORT], s.kernel, s.spec, s.machine, *map(str, (s.ii, s.length, s.copies, s.registers)), s.created[:19])
         for s in found
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(heading))]
-    for row in rows if found else ():
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+    return columns([heading, *rows] if found else ())
 
 
 def show(arguments: Namespace) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twill.cli import codes, tune_store
+from twill.cli.complaint import say_more
 
 if TYPE_CHECKING:
     from twill.graph.dependence import DependenceGraph
@@ -42,7 +42,7 @@ def tune(arguments: Namespace) -> int:
         refuse_directory(Path(arguments.out))
     machine = load_machine(arguments.machine)
     asked = asked_of(arguments)
-    explored = explore(asked, machine, say)
+    explored = explore(asked, machine, say_more)
     with folder_of(arguments) as folder:
         built, notes = emit_best(explored, machine, asked, arguments.measure, folder)
         measured = measured_here(explored, {name: one.folder for name, one in built.items()}, machine)
@@ -144,7 +144,7 @@ def emit_best(
             """The candidate's; another one only if that one ran out of registers."""
             return given if on.digest() == machine.digest() else solve(graph, on, asked.options)
 
-        say(f"emitting {candidate.name}")
+        say_more(f"emitting {candidate.name}")
         try:
             emission = emit_solved(candidate.kernel, machine, schedule, cluster=candidate.cluster)
         except exc.TwillError as refused:
@@ -273,9 +273,3 @@ def ratio(theirs: tuple[float, ...], mine: tuple[float, ...]) -> float:
 
     pairs = [(a, b) for a, b in zip(theirs, mine, strict=True) if a and b]
     return math.exp(sum(math.log(a / b) for a, b in pairs) / len(pairs)) if pairs else 1.0
-
-
-def say(step: str) -> None:
-    """What is being done, for somebody who watches."""
-    if sys.stderr.isatty():
-        print(f"twill: {step}", file=sys.stderr, flush=True)

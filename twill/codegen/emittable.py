@@ -64,11 +64,15 @@ def _bounds(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:
         _refuse(program, loop.line, "the trip count of a loop depends on what is computed from data", COUNTS)
 
 
+def _changing(loop: Loop) -> set[int]:
+    """What is another value in each iteration, and not computed of others."""
+    loaded = (result for op in walk(loop.body) if op.access is not None for result in op.results)
+    return {loop.induction, *(carry.argument for carry in loop.carried), *loaded}
+
+
 def _searches(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:
     """A loop over scalars runs once for each program instance, and not in iterations that overlap."""
-    scalars = Scalars(program, uniformity)
-    inside = {loop.induction, *(carry.argument for carry in loop.carried)}
-    inside |= {result for op in walk(loop.body) if op.access is not None for result in op.results}
+    scalars, inside = Scalars(program, uniformity), _changing(loop)
     for op in (op for op in walk(loop.body) if op.region is not None and op.kind != ELECTED):
         if any(scalars.reach(value) & inside for value in op.operands):
             hint = "the `while` in front of the loop, or a kernel of its own that stores what it finds"
@@ -77,9 +81,7 @@ def _searches(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:
 
 def _carried(program: TileProgram, loop: Loop, uniformity: Uniformity) -> None:
     """A scalar that a loop carries is a counter: each warp group knows it from the iteration alone."""
-    scalars = Scalars(program, uniformity)
-    inside = {loop.induction, *(carry.argument for carry in loop.carried)}
-    inside |= {result for op in walk(loop.body) if op.access is not None for result in op.results}
+    scalars, inside = Scalars(program, uniformity), _changing(loop)
     for carry in (carry for carry in loop.carried if carry.argument in uniformity.uniform):
         maker = uniformity.makers.get(carry.yielded)
         added = [value for value in maker.operands if value != carry.argument] if maker is not None else []

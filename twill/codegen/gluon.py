@@ -206,11 +206,6 @@ def _emitted(
     return GluonEmission(schedule, program, module, signature, asked, compiled)
 
 
-def lower_for_gluon(wired: Wired, schedule: Schedule, machine: Machine) -> WarpProgram:
-    """The first of `lowerings`."""
-    return next(lowerings(wired, schedule, machine))
-
-
 def lowerings(wired: Wired, schedule: Schedule, machine: Machine, order: Order = "static") -> Iterator[WarpProgram]:
     """The warp programs of the candidates that fit and that Gluon can say, the best predicted first; each whole, and
     with what follows its loops in parts of columns. Errors: NotInGluon if there is none, ScheduleMismatch,

@@ -2,6 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+LISTED = 5  # faults of one message
+
+
+def listed(said: Sequence[str]) -> str:
+    """The first few of several faults, a line each."""
+    more = f"\n  and {len(said) - LISTED} more" if len(said) > LISTED else ""
+    return "".join(f"\n  {one}" for one in said[:LISTED]) + more
+
 
 class TwillError(Exception):
     """Base of every error that a user can cause. exit_code as documented for the command."""

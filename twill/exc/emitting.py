@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from twill.exc.base import TwillError
+from twill.exc.base import TwillError, listed
 
 # Building emitted CUDA (twill.codegen.print.cuda).
 
@@ -90,10 +90,8 @@ class WarpProgramBroken(TwillError):
     what = "the warp program"
 
     def __init__(self, kernel: str, violations: list[str], *, file: str = "", line: int = 0) -> None:
-        more = f"\n  and {len(violations) - 5} more" if len(violations) > 5 else ""
-        listed = "".join(f"\n  {violation}" for violation in violations[:5])
         super().__init__(
-            f"{self.what} made for {kernel} is wrong and was not emitted:{listed}{more}",
+            f"{self.what} made for {kernel} is wrong and was not emitted:{listed(violations)}",
             file=file,
             line=line,
             hint="another schedule (--blocks, --pin); and please report it with the kernel file",
@@ -194,9 +192,7 @@ class IllFormedWarpProgram(TwillError):
     exit_code = 5
 
     def __init__(self, after: str, faults: Sequence[str], *, file: str = "") -> None:
-        more = f"\n  and {len(faults) - 5} more" if len(faults) > 5 else ""
-        listed = "".join(f"\n  {fault}" for fault in faults[:5])
-        super().__init__(f"the warp program behind {after} is ill-formed:{listed}{more}", file=file)
+        super().__init__(f"the warp program behind {after} is ill-formed:{listed(faults)}", file=file)
 
 
 class UnknownProblem(TwillError):
@@ -227,10 +223,8 @@ class ExecutionDiffers(TwillError):
     exit_code = 5
 
     def __init__(self, kernel: str, launch: str, said: list[str], *, file: str = "") -> None:
-        more = f"\n  and {len(said) - 5} more" if len(said) > 5 else ""
-        listed = "".join(f"\n  {text}" for text in said[:5])
         super().__init__(
-            f"{kernel} was compiled to code that is wrong and was not emitted; executed for {launch}:{listed}{more}",
+            f"{kernel} was compiled to code that is wrong and was not emitted; executed for {launch}:{listed(said)}",
             file=file,
             hint="another schedule (--blocks, --pin); and please report it with the kernel file",
         )

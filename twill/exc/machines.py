@@ -88,9 +88,9 @@ class NotForSimulation(TwillError):
 class DuplicateName(TwillError):
     """A machine file defines one name twice."""
 
-    def __init__(self, what: str, name: str, first: int, *, file: str, line: int) -> None:
+    def __init__(self, name: str, first: int, *, file: str, line: int) -> None:
         hint = f"its first definition is on line {first}; keep one of them"
-        super().__init__(f"{what} `{name}` is defined twice", file=file, line=line, hint=hint)
+        super().__init__(f"operation `{name}` is defined twice", file=file, line=line, hint=hint)
 
 
 class CircularExtends(TwillError):

@@ -62,13 +62,6 @@ def overwriting(region: Region) -> tuple[Edge, ...]:
     )
 
 
-def hands_on(region: Region, edge: Edge) -> bool:
-    """Whether a value edge hands an accumulator on to be overwritten: into operand "c" of an MMA,
-    or from an MMA into the elementwise node that feeds that operand."""
-    nodes = {n.id: n for n in region.nodes}
-    return _hands_on(nodes, _added(region, nodes), edge)
-
-
 def _added(region: Region, nodes: Mapping[int, Node]) -> frozenset[int]:
     """The nodes whose results MMAs add to."""
     into = (e for e in region.edges if e.kind == "value" and e.operand == "c")
@@ -76,7 +69,8 @@ def _added(region: Region, nodes: Mapping[int, Node]) -> frozenset[int]:
 
 
 def _hands_on(nodes: Mapping[int, Node], added: frozenset[int], edge: Edge) -> bool:
-    """As `hands_on`. added: the nodes whose results MMAs add to."""
+    """Whether a value edge hands an accumulator on to be overwritten: into operand "c" of an MMA, or from an MMA into
+    the elementwise node that feeds that operand. added: the nodes whose results MMAs add to."""
     src, dst = nodes[edge.src], nodes[edge.dst]
     if edge.kind != "value" or src.result is None or dst.result is None:
         return False

@@ -7,11 +7,9 @@ independent checker (`twill.schedule.checker.check`) all read this document and 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
-from twill.document import Document
+from twill.document import Document, SparseDocument
 from twill.graph.dependence import EdgeKind, Space
 
 
@@ -110,24 +108,17 @@ class Storage(Document):
     registers: int
 
 
-class Invariant(Document):
+class Invariant(Storage):
     """A tile made before the loop and only read in it, or the registers that an instruction works in: resident all the
     time.
 
     Register invariants are charged to every warp group with a reader.
     """
 
-    id: int
-    name: str
-    line: int
-    block: int
-    space: Space
-    bytes: int
-    registers: int
     readers: tuple[int, ...]
 
 
-class Cooperation(Document):
+class Cooperation(SparseDocument):
     """How row blocks arise: `dim` split into `split` parts and/or `fuse` instances fused.
 
     operand_a: where an operand A that was computed in the loop is put for the tensor core. columns: products that join
@@ -146,13 +137,7 @@ class Cooperation(Document):
     polynomial: int = 0
     pair: bool = False
 
-    @model_serializer(mode="wrap")
-    def serialized(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leaves `columns` and what stands behind it out where they are as usual, so that documents and digests from
-        before them stay as they were."""
-        found: dict[str, Any] = serialize(self)
-        usual = {"columns": False, "width": 1, "polynomial": 0, "pair": False}
-        return {name: value for name, value in found.items() if name not in usual or value != usual[name]}
+    sparse = ("columns", "width", "polynomial", "pair")
 
     @property
     def blocks(self) -> int:

@@ -87,7 +87,8 @@ def table_text(variant: RecordedVariant, launches: Mapping[Sizes, int], *, defau
     """One `[[specialization]]`, as text. launches: how often each was seen."""
     retained = _of_one_rank(launches)
     names = _Names(variant, retained)
-    grid = [names.count([sizes.grid[axis] for sizes in retained]) for axis in range(len(next(iter(retained)).grid))]
+    axes = range(len(next(iter(retained)).grid))
+    grid = [names.expression([sizes.grid[axis] for sizes in retained]) for axis in axes]
     if None in grid:  # no expression fits: the grid that was used most stays a number, with its launches
         common = Counter[tuple[int, ...]]()
         for sizes, count in retained.items():
@@ -185,12 +186,8 @@ class _Names:
             self.sizes[found] = values
         return found
 
-    def count(self, values: list[int]) -> str | None:
-        """A count of the grid, None if nothing says it."""
-        return self.expression(values)
-
     def expression(self, values: list[int]) -> str | None:
-        """What has these values at the launches: sizes, or the number that they all are."""
+        """What has these values at the launches: sizes, or the number that they all are; None if nothing says it."""
         constant = str(values[0]) if len(set(values)) == 1 else None
         if constant is not None and values[0] <= TELLING:
             return constant

@@ -11,15 +11,15 @@ from __future__ import annotations
 import math
 from typing import Literal, TypeVar
 
-from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import Field
 
 from twill import exc
-from twill.document import Document
+from twill.document import Document, SparseDocument
 
 Placement = Literal["register", "shared", "tmem"]
 
 
-class Figure(Document):
+class Figure(SparseDocument):
     """A measured or documented number and where it comes from.
 
     spread: 5th and 95th percentile of what was measured, before `value` was rounded (None: no measurement of ours, and
@@ -30,17 +30,12 @@ class Figure(Document):
     source: str
     spread: tuple[float, float] | None = None
 
+    sparse = ("spread",)
+
     @property
     def whole(self) -> int:
         """The value of a figure that counts something."""
         return int(self.value)
-
-    @model_serializer(mode="wrap")
-    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = handler(self)
-        if self.spread is None:
-            del found["spread"]
-        return found
 
 
 class Unit(Document):
@@ -80,7 +75,7 @@ class MmaRate(Document):
     per_cycle: Figure
 
 
-class MmaInstruction(Document):
+class MmaInstruction(SparseDocument):
     """The tensor core instruction.
 
     shared_read: the unit that operands in shared memory pass through, in bytes per cycle (None: not described).
@@ -106,10 +101,7 @@ class MmaInstruction(Document):
     pair: Figure | None = None
     source: str = ""
 
-    @model_serializer(mode="wrap")
-    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = handler(self)
-        return {key: value for key, value in found.items() if value is not None or key not in ("scale_copy", "pair")}
+    sparse = ("scale_copy", "pair")
 
 
 class Transfer(Document):
@@ -291,7 +283,7 @@ OPTIONAL = ("l2", *OPTIONAL_SECTIONS)
 """What a machine file need not have; no schedule depends on it."""
 
 
-class Machine(Document):
+class Machine(SparseDocument):
     """One GPU as the solver sees it. `lookup` methods raise KeyError with the missing name."""
 
     schema_version: Literal["twill.machine/1"] = Field(default="twill.machine/1", alias="schema")
@@ -313,10 +305,7 @@ class Machine(Document):
     launches: LaunchFigures | None = None  # the same
     simulation: SimulationFigures | None = None  # the same
 
-    @model_serializer(mode="wrap")
-    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, object]:
-        found: dict[str, object] = handler(self)
-        return {key: value for key, value in found.items() if value is not None or key not in OPTIONAL}
+    sparse = OPTIONAL
 
     def digest(self) -> str:
         """SHA-256 of what schedules depend on: all but `OPTIONAL`."""

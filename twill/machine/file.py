@@ -179,7 +179,7 @@ class TomlReading:
                     key = (*entry.key, "names", index)
                     if name in keys:
                         first, again = entry.text.line(keys[name]), entry.text.line(key)
-                        raise exc.DuplicateName("operation", name, first, file=entry.text.file, line=again)
+                        raise exc.DuplicateName(name, first, file=entry.text.file, line=again)
                     found[name], keys[name] = entry, key
         return found
 

@@ -98,7 +98,7 @@ def _remainder(attributes: Mapping[str, Any], a: int | float, b: int | float) ->
 
 
 def _compare(attributes: Mapping[str, Any], a: int | float, b: int | float) -> int:
-    return int(_PREDICATES[attributes["predicate"]](a, b))
+    return int(HOLDS[attributes["predicate"]](a, b))
 
 
 def _evenly(_: Mapping[str, Any], things: int, most: int) -> int:
@@ -108,7 +108,7 @@ def _evenly(_: Mapping[str, Any], things: int, most: int) -> int:
     return width
 
 
-_PREDICATES: dict[str, Callable[[Any, Any], bool]] = {
+HOLDS: dict[str, Callable[[Any, Any], bool]] = {
     "lt": operator.lt, "le": operator.le, "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,
 }  # fmt: skip
 

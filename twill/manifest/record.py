@@ -12,6 +12,7 @@ import types
 import typing
 from collections.abc import Callable
 from functools import cache
+from itertools import cycle
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -51,7 +52,7 @@ def _reader(hint: Any) -> Reader:
     if origin in (typing.Union, types.UnionType):
         return _union(members)
     if origin is tuple:
-        return _list(members[0]) if len(members) == 2 and members[1] is Ellipsis else _tuple(members)
+        return _list(members)
     if origin is typing.Literal:
         return _literal(members)
     if dataclasses.is_dataclass(hint):
@@ -100,33 +101,18 @@ def _union(members: tuple[Any, ...]) -> Reader:
     return read
 
 
-def _list(member: Any) -> Reader:
-    one = _reader(member)
+def _list(members: tuple[Any, ...]) -> Reader:
+    """Of so many members; of any number of one, where an ellipsis is behind it."""
+    any_number = members[1:] == (Ellipsis,)
+    readers = [_reader(member) for member in members[: 1 if any_number else None]]
 
     def read(data: Any) -> Any:
         if type(data) is not list:
             raise Misfit(f": {_said(data)} where it is a list")
-        found = []
-        for index, entry in enumerate(data):
-            try:
-                found.append(one(entry))
-            except Misfit as misfit:
-                raise Misfit(f"[{index}]{misfit}") from None
-        return tuple(found)
-
-    return read
-
-
-def _tuple(members: tuple[Any, ...]) -> Reader:
-    readers = [_reader(member) for member in members]
-
-    def read(data: Any) -> Any:
-        if type(data) is not list:
-            raise Misfit(f": {_said(data)} where it is a list")
-        if len(data) != len(readers):
+        if not any_number and len(data) != len(readers):
             raise Misfit(f": {len(data)} entries where it has {len(readers)}")
         found = []
-        for index, (reader, entry) in enumerate(zip(readers, data, strict=True)):
+        for index, (reader, entry) in enumerate(zip(cycle(readers) if any_number else readers, data, strict=False)):
             try:
                 found.append(reader(entry))
             except Misfit as misfit:

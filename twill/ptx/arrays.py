@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from twill.ptx.step import Array
 
@@ -31,6 +32,13 @@ def is_number(array: Array) -> bool:
 def distinct(array: Array) -> Array:
     """Small integers, none negative, each once and in their order."""
     return np.flatnonzero(np.bincount(array.reshape(-1)))
+
+
+def frozen(numbers: Array) -> NDArray[np.int64]:
+    """Integers that nobody changes any more: what is made once for many."""
+    made: NDArray[np.int64] = np.ascontiguousarray(numbers, np.int64)
+    made.flags.writeable = False
+    return made
 
 
 def lowest(array: Array) -> int:

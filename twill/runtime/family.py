@@ -29,7 +29,7 @@ from twill.runtime.choices import COMPARED, Choice, Key, MemberChoices
 from twill.runtime.chosen import Chosen, chosen_document, read_chosen
 from twill.runtime.device import device
 from twill.runtime.kernel import EmittedKernel, GridLike
-from twill.runtime.member import FamilyMember, numbers_of
+from twill.runtime.member import FamilyMember, free_constants, numbers_of
 from twill.runtime.shipped import read_members
 from twill.store.interface import ScheduleStore
 
@@ -51,12 +51,7 @@ class EmittedFamily:
         self.of_members = MemberChoices(members, self._known, self._keep, compared)
         self.choices = self.of_members.by_key
         self.first = members[0].kernel
-        values: dict[str, set[Any]] = {}
-        for member in members:
-            for argument in member.kernel.manifest.arguments:
-                if argument.kind == "constant":
-                    values.setdefault(argument.name, set()).add(argument.value)
-        self.free = frozenset(name for name, found in values.items() if len(found) > 1)
+        self.free = free_constants(members)
         self.names = tuple(argument.name for argument in self.first.manifest.arguments)
         self.straight = min((self.names.index(name) for name in self.free), default=len(self.names))
 

@@ -6,7 +6,7 @@ Constants differ from member to member, and so do the blocks of descriptors: a m
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -103,6 +103,15 @@ def with_block(value: Any, block: list[int]) -> Any:
         return value if value.block_shape == block else Reblocked(value, block)
     except AttributeError:
         return value
+
+
+def free_constants(members: Iterable[FamilyMember], own: Iterable[tuple[str, Any]] = ()) -> frozenset[str]:
+    """Constants that are not the same for all members. own: what some of them are for others."""
+    values: dict[str, set[Any]] = {name: {value} for name, value in own}
+    for argument in (argument for member in members for argument in member.kernel.manifest.arguments):
+        if argument.kind == "constant":
+            values.setdefault(argument.name, set()).add(argument.value)
+    return frozenset(name for name, found in values.items() if len(found) > 1)
 
 
 def numbers_of(

@@ -24,7 +24,7 @@ from twill.runtime.chosen import Chosen, chosen_document, read_chosen
 from twill.runtime.device import device as gpu
 from twill.runtime.free import FreeConstants, blocks_of, module_of, near
 from twill.runtime.library import Library, Shelf, told
-from twill.runtime.member import FamilyMember, numbers_of
+from twill.runtime.member import FamilyMember, free_constants, numbers_of
 from twill.runtime.reasons import NOTES
 from twill.runtime.shipped import read_members
 from twill.runtime.variant import Variant
@@ -218,13 +218,8 @@ class Tilings:
         if members:
             stored = StoredChoices(self.variants.library, key)
             own = () if family.variant is None else family.variant.constants
-            values: dict[str, set[Any]] = {name: {value} for name, value in own}
-            for member in members:
-                for argument in member.kernel.manifest.arguments:
-                    if argument.kind == "constant":
-                        values.setdefault(argument.name, set()).add(argument.value)
             family.key = key
-            family.free = frozenset(name for name, found in values.items() if len(found) > 1)
+            family.free = free_constants(members, own)
             family.sized |= {one for member in members for one in sizes_of(member)}
             family.choices = MemberChoices(members, stored.known, stored.keep)
             self.ready(family)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twill.smt.assignment import Assignment
+from twill.smt.boolean_encoding import negated
 from twill.smt.encoding import Encoding
 from twill.smt.limits import Limits
 from twill.smt.objectives import crossing_at_most, length_at_most, registers_at_most
@@ -48,9 +49,5 @@ def _differs(e: Encoding, a: Assignment) -> str:
             terms.append(f"(<= {e.start(last_of[slot]).row} {e.start(v).row})")
         last_of[slot] = v
     firsts = list(first_of.values())
-    terms += [_not(e.same(u, v)) for n, u in enumerate(firsts) for v in firsts[:n]]
+    terms += [negated(e.same(u, v)) for n, u in enumerate(firsts) for v in firsts[:n]]
     return f"(not (and {' '.join(t for t in terms if t != 'true')}))"
-
-
-def _not(term: str) -> str:
-    return {"true": "false", "false": "true"}.get(term, f"(not {term})")

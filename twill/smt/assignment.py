@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.graph.costed import CostedGraph, CostedValue
@@ -107,6 +107,16 @@ class Assignment:
         granule = self.machine.register_file.granule
         context = self.slots[slot].context
         return max(context.min_registers, -(-self.pressure(slot)[0] // granule) * granule)
+
+    def budgets(self, floors: Mapping[int, int]) -> dict[int, int]:
+        """Budgets of the used slots, and of those that have at least `floors` anyway."""
+        mine = {s.id: self.budget(s.id) for s in self.used}
+        return mine | {slot: max(floor, mine.get(slot, 0)) for slot, floor in floors.items()}
+
+    def fits(self, floors: Mapping[int, int]) -> bool:
+        """Whether the register file has room for these."""
+        threads = sum(self.slots[slot].context.threads * budget for slot, budget in self.budgets(floors).items())
+        return threads <= self.machine.register_file.registers.value
 
     @property
     def registers(self) -> int:

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 
 from twill.graph.costed import CostedGraph, CostedValue
+
+
+def ids_by_block(graph: CostedGraph) -> dict[int, list[int]]:
+    """The instructions of each row block."""
+    blocks: dict[int, list[int]] = {}
+    for i in graph.instructions:
+        if i.block >= 0:
+            blocks.setdefault(i.block, []).append(i.id)
+    return blocks
+
+
+def first_of_neighbours(graph: CostedGraph) -> list[tuple[int, int]]:
+    """The first instruction of each row block, with that of the next one."""
+    return list(pairwise(ids[0] for _, ids in sorted(ids_by_block(graph).items())))
 
 
 @lru_cache(maxsize=64)
 def blocks_alike(graph: CostedGraph) -> bool:
     """Whether renaming one row block to another maps the graph to itself (same order of ids)."""
-    blocks: dict[int, list[int]] = {}
-    for i in graph.instructions:
-        if i.block >= 0:
-            blocks.setdefault(i.block, []).append(i.id)
+    blocks = ids_by_block(graph)
     shapes = [_shape(graph, b, blocks) for b in blocks]
     return all(s == shapes[0] for s in shapes[1:]) and _speak_alike(graph, blocks)
 

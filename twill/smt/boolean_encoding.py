@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph, CostedValue
 from twill.machine.description import Machine
+from twill.smt.encoding import owners
 from twill.zlp.slots import Slot, slots_of
 
 
@@ -34,9 +35,7 @@ class BooleanEncoding:
 
     def __post_init__(self) -> None:
         self.slots = slots_of(self.machine)
-        first: dict[str, int] = {}
-        for i in self.graph.instructions:
-            self._owner[i.id] = first.setdefault(i.single_issuer, i.id) if i.single_issuer else i.id
+        self._owner = owners(self.graph)
 
     # -- assertions ---------------------------------------------------------------------------
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from twill.graph.costed import CostedGraph, CostedValue, Instruction
+from twill.graph.costed import CostedGraph, CostedValue, Instruction, Use
 from twill.machine.description import Machine
 from twill.smt.backend import Session
 from twill.smt.limits import OutOfBudget, unlimited
+from twill.zlp.bound import ceil_div
 from twill.zlp.slots import Slot, slots_of
 
 AT_ONCE = 4096  # terms that are written, or handed over, between two looks at the clock
@@ -76,9 +77,7 @@ class Encoding:
             self.session.declare("I", "Int")
             self.add(f"(<= {low} I {high})")
         self.slots = slots_of(self.machine)
-        first: dict[str, int] = {}
-        for i in self.graph.instructions:
-            self._owner[i.id] = first.setdefault(i.single_issuer, i.id) if i.single_issuer else i.id
+        self._owner = owners(self.graph)
 
     # -- assertions ---------------------------------------------------------------------------
 
@@ -159,8 +158,8 @@ class Encoding:
     def gap(self, earlier: Point, later: Point, delay: int, distance: int) -> str:
         """later + distance·I >= earlier + delay, as a case split on the stage difference."""
         low, high = self.ii
-        first = min(_ceil_div(delay + 1, low), _ceil_div(delay + 1, high)) - 1  # q·I + (I - 1) >= delay for some I
-        always = max(_ceil_div(delay - 1, low), _ceil_div(delay - 1, high)) + 1  # q·I - (I - 1) >= delay for every I
+        first = min(ceil_div(delay + 1, low), ceil_div(delay + 1, high)) - 1  # q·I + (I - 1) >= delay for some I
+        always = max(ceil_div(delay - 1, low), ceil_div(delay - 1, high)) + 1  # q·I - (I - 1) >= delay for every I
         stages = f"(- {later.stage} {earlier.stage})"
         clauses = [f"(>= {stages} {number(first - distance)})"]
         for q in range(first, always):
@@ -266,5 +265,17 @@ def implies(conditions: Iterable[str], conclusion: str) -> str | None:
     return f"(not {left})" if conclusion == "false" else f"(=> {left} {conclusion})"
 
 
-def _ceil_div(a: int, b: int) -> int:
-    return -(-a // b)
+def users(graph: CostedGraph) -> dict[str, list[tuple[int, Use]]]:
+    """Which instructions keep each unit busy, and how."""
+    found: dict[str, list[tuple[int, Use]]] = {}
+    for i in graph.instructions:
+        for use in i.uses:
+            if use.cycles:
+                found.setdefault(use.unit, []).append((i.id, use))
+    return found
+
+
+def owners(graph: CostedGraph) -> dict[int, int]:
+    """For each instruction the first that must be in the same warp group: those of one single issuer."""
+    first: dict[str, int] = {}
+    return {i.id: first.setdefault(i.single_issuer, i.id) if i.single_issuer else i.id for i in graph.instructions}

@@ -13,7 +13,7 @@ from twill.smt.boolean_encoding import negated
 from twill.smt.boolean_groups import register_budgets, register_values
 from twill.smt.encoding import read_end
 from twill.smt.ladders import Ladders
-from twill.smt.rules import resident_bytes
+from twill.zlp.bound import resident_bytes
 
 
 def uniqueness(w: Ladders) -> None:

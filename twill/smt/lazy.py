@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from twill.graph.costed import CostedGraph, CostedValue
 from twill.smt.assignment import Assignment
-from twill.smt.blocks import blocks_alike
+from twill.smt.blocks import blocks_alike, ids_by_block
+from twill.smt.boolean_encoding import negated
 from twill.smt.encoding import Encoding, Point, RuleOrigin, implies, read_end
 from twill.zlp.slots import Slot
 
@@ -138,8 +139,8 @@ class LazyRules:
             end = e.point(read.reader, read_end(e.instruction(read.reader)))
             alive = e.before(instant, end)
             whole = f"(- (+ {end.stage} {read.distance}) {born.stage})"
-            for w, w_term in ((1, wrapped), (0, _negated(wrapped))):
-                for late, late_term in ((1, alive), (0, _negated(alive))):
+            for w, w_term in ((1, wrapped), (0, negated(wrapped))):
+                for late, late_term in ((1, alive), (0, negated(alive))):
                     bound = late - w
                     amount = f"(+ {whole} {bound})" if bound >= 0 else f"(- {whole} {-bound})"
                     term = implies([same, w_term, late_term], f"(>= {count} {amount})")
@@ -196,10 +197,6 @@ def _in_registers(x: CostedValue) -> bool:
     return x.space == "register" and x.storage is None
 
 
-def _negated(term: str) -> str:
-    return {"true": "false", "false": "true"}.get(term, f"(not {term})")
-
-
 def _crosses(a: Assignment, x: CostedValue) -> bool:
     return any(a.slot[r.reader] != a.slot[x.producer] for r in x.reads)
 
@@ -233,10 +230,7 @@ def _twins(graph: CostedGraph, block: int) -> dict[int, dict[int, int]]:
     """For every other row block: instruction of `block` -> its twin there, by position."""
     if not blocks_alike(graph):
         return {}
-    rows: dict[int, list[int]] = {}
-    for i in graph.instructions:
-        if i.block >= 0:
-            rows.setdefault(i.block, []).append(i.id)
+    rows = ids_by_block(graph)
     mine = rows.get(block, [])
     return {
         b: dict(zip(mine, theirs, strict=True)) for b, theirs in rows.items() if b != block and len(theirs) == len(mine)

@@ -70,18 +70,11 @@ class Problem:
             return False
         if any(not _apart(a, writer, mma) for writer, mma in self.hazard_pairs):
             return False
-        threads = sum(a.slots[slot].context.threads * budget for slot, budget in self._budgets(a).items())
-        return threads <= self.machine.register_file.registers.value
+        return a.fits(self.floors)
 
     def registers(self, a: Assignment) -> int:
         """Summed budgets, with those that are taken anyway."""
-        return sum(self._budgets(a).values())
-
-    def _budgets(self, a: Assignment) -> dict[int, int]:
-        budgets = {s.id: a.budget(s.id) for s in a.used}
-        for slot, floor in self.floors.items():
-            budgets[slot] = max(floor, budgets.get(slot, 0))
-        return budgets
+        return sum(a.budgets(self.floors).values())
 
 
 def _apart(a: Assignment, writer: int, mma: int) -> bool:

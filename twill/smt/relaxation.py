@@ -13,21 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from twill.graph.costed import CostedValue, Use
+from twill.graph.costed import CostedValue
 from twill.smt.backend import Outcome, Session
-from twill.smt.blocks import blocks_alike
-from twill.smt.encoding import Encoding, implies, number, read_end
+from twill.smt.blocks import blocks_alike, first_of_neighbours
+from twill.smt.encoding import Encoding, implies, number, read_end, users
 from twill.smt.lazy import LazyRules
 from twill.smt.limits import unlimited
 from twill.smt.problem import Problem
-from twill.smt.rules import (
-    interchangeable_slots,
-    issue_time,
-    register_file,
-    resident_bytes,
-    variable_latency,
-    warp_uniqueness,
-)
+from twill.smt.rules import interchangeable_slots, issue_time, register_file, variable_latency, warp_uniqueness
+from twill.zlp.bound import resident_bytes
 
 Left = Callable[[], float | None]  # the seconds left
 RELAXED_EFFORT = 3_000_000  # for each question
@@ -167,12 +161,7 @@ def holds(e: Encoding, iterations: int = 0) -> None:
 
 def uses(e: Encoding, iterations: int = 0) -> None:
     """The same for the busy intervals of each unit, and the sum of an interleaved one."""
-    users: dict[str, list[tuple[int, Use]]] = {}
-    for i in e.graph.instructions:
-        for use in i.uses:
-            if use.cycles:
-                users.setdefault(use.unit, []).append((i.id, use))
-    for unit, mine in users.items():
+    for unit, mine in users(e.graph).items():
         e.add(f"(<= {sum(use.cycles for _, use in mine)} {e.interval})")
         if unit in e.graph.interleaved:
             continue
@@ -267,13 +256,8 @@ def interchangeable_blocks(e: Encoding) -> None:
     """Row blocks are alike: the first instruction of each starts no later than the next block's."""
     if e.pinned or not blocks_alike(e.graph):
         return
-    first: dict[int, int] = {}
-    for i in e.graph.instructions:
-        if i.block >= 0:
-            first.setdefault(i.block, i.id)
-    blocks = sorted(first)
-    for a, b in zip(blocks, blocks[1:], strict=False):
-        e.add(f"(<= t{first[a]} t{first[b]})")
+    for a, b in first_of_neighbours(e.graph):
+        e.add(f"(<= t{a} t{b})")
 
 
 def _lives(e: Encoding, x: CostedValue, born: str) -> list[tuple[str, int]]:

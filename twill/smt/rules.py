@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from twill.graph.costed import CostedGraph, Instruction, Use
-from twill.smt.blocks import blocks_alike
-from twill.smt.encoding import Encoding, Point, RuleOrigin, implies, read_end
+from twill.graph.costed import CostedGraph, Instruction
+from twill.smt.blocks import blocks_alike, first_of_neighbours
+from twill.smt.boolean_encoding import negated
+from twill.smt.encoding import Encoding, Point, RuleOrigin, implies, read_end, users
+from twill.zlp.bound import resident_bytes
 
 
 def assert_rules(e: Encoding) -> None:
@@ -62,7 +64,8 @@ def dependence(e: Encoding) -> None:
     """t_v + δ·I >= t_u + delay, and + crossing if u and v are in different warp groups."""
     for edge in e.graph.edges:
         origin = RuleOrigin("dependence", (edge.src, edge.dst))
-        for condition, delay in (("true", edge.delay), (_differ(e, edge.src, edge.dst), edge.delay + edge.crossing)):
+        apart = negated(e.same(edge.src, edge.dst))
+        for condition, delay in (("true", edge.delay), (apart, edge.delay + edge.crossing)):
             if edge.src == edge.dst:
                 low, high = e.ii
                 conclusion = "false" if edge.distance * high < delay else "true"
@@ -77,12 +80,7 @@ def dependence(e: Encoding) -> None:
 
 def capacity(e: Encoding) -> None:
     """The busy intervals of each unit are disjoint modulo I; of an interleaved one only the sum counts."""
-    users: dict[str, list[tuple[int, Use]]] = {}
-    for i in e.graph.instructions:
-        for use in i.uses:
-            if use.cycles:
-                users.setdefault(use.unit, []).append((i.id, use))
-    for unit, uses in users.items():
+    for unit, uses in users(e.graph).items():
         if unit in e.graph.interleaved:
             total = sum(use.cycles for _, use in uses)
             if total > e.ii[0]:
@@ -199,29 +197,10 @@ def register_file(e: Encoding) -> None:
 
 def interchangeable_blocks(e: Encoding) -> None:
     """Row blocks are alike: the first instruction of each starts no later than the next block's."""
-    if e.pinned:
+    if e.pinned or not blocks_alike(e.graph):
         return
-    first: dict[int, int] = {}
-    for i in e.graph.instructions:
-        if i.block >= 0:
-            first.setdefault(i.block, i.id)
-    if not blocks_alike(e.graph):
-        return
-    blocks = sorted(first)
-    for a, b in zip(blocks, blocks[1:], strict=False):
-        e.add(e.gap(e.start(first[a]), e.start(first[b]), 0, 0))
-
-
-def resident_bytes(graph: CostedGraph, space: str) -> int:
-    """Bytes of `space` that storages and invariants take all the time."""
-    return sum(s.bytes for s in graph.storages if s.space == space) + sum(
-        i.bytes for i in graph.invariants if i.space == space
-    )
-
-
-def _differ(e: Encoding, u: int, v: int) -> str:
-    same = e.same(u, v)
-    return {"true": "false", "false": "true"}.get(same, f"(not {same})")
+    for a, b in first_of_neighbours(e.graph):
+        e.add(e.gap(e.start(a), e.start(b), 0, 0))
 
 
 def _exclude_by_unit(graph: CostedGraph, a: Instruction, b: Instruction) -> bool:

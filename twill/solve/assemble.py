@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from twill.graph.costed import CostedGraph, Invariant, Storage
+from twill.graph.costed import CostedGraph, Storage
 from twill.graph.dependence import DependenceGraph, Region
 from twill.machine.description import Machine
 from twill.schedule.document import (
@@ -176,7 +176,7 @@ def _buffers(solved: Solved) -> list[ScheduledBuffer]:
         for v in graph.values
         if v.space != "register" and v.storage is None
     ]
-    retained: list[Storage | Invariant] = [*graph.storages, *graph.invariants]
+    retained: list[Storage] = [*graph.storages, *graph.invariants]
     resident = [
         ScheduledBuffer(name=r.name, block=r.block, loop=loop, space=r.space, bytes=r.bytes, depth=1)
         for r in retained

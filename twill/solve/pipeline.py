@@ -55,6 +55,13 @@ def solve(
         raise _with_schedule(ended, in_program_order(graph, machine, job.options)) from ended
 
 
+def best_known(ended: BudgetExhausted) -> Schedule:
+    """The best schedule when the budget ended; raises what ended if there was none."""
+    if not isinstance(ended.schedule, Schedule):
+        raise ended
+    return ended.schedule
+
+
 def _may_be_any(o: SolveOptions) -> bool:
     """Whether a schedule in the order of the program is one that was asked for."""
     return o.strategy == "joint" and o.ii is None and not o.pins

@@ -80,7 +80,7 @@ class Baseline:
         self._report(None)
         outcome = self._paper() if self.strategy == "paper" else self._quick()
         a = outcome.assignment
-        if a is not None and not self._fits(a):
+        if a is not None and not a.fits(self.floors):
             outcome = replace(outcome, assignment=None, objective=None)
         self._outcome = outcome
         self.state = "found" if outcome.assignment is not None else "gave up"
@@ -189,14 +189,6 @@ class Baseline:
         threads = {slot: slots_of(self.machine)[slot].context.threads for slot in every}
         pool = register_pool(sum(threads.values()), self.machine)
         return sum(threads[slot] * budget for slot, budget in every.items()) <= pool
-
-    def _fits(self, a: Assignment) -> bool:
-        """Whether the register file has room for the warp groups of this loop and of those before it."""
-        budgets = {s.id: a.budget(s.id) for s in a.used}
-        for slot, floor in self.floors.items():
-            budgets[slot] = max(floor, budgets.get(slot, 0))
-        threads = sum(a.slots[slot].context.threads * budget for slot, budget in budgets.items())
-        return threads <= self.machine.register_file.registers.value
 
     def _seconds(self) -> float:
         return time.perf_counter() - self._begun

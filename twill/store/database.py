@@ -32,12 +32,14 @@ class Database:
     It is made for its owner alone. One that this process may only read is read, and every write raises.
     durable: every commit is on the disk when it returns; otherwise a crash of the operating system can take back the
     last of them, and leaves the file whole. application: the number by which the file is known to be ours.
-    refusal: makes what is raised, here and in every transaction, of the path, what is wrong and what to do.
+    refusal: makes what is raised, here and in every transaction, of the path, what is wrong and what to do. rows: what
+    a row is (None: a tuple).
     """
 
     def __init__(
         self, path: Path, migrations: Sequence[Migration], wait: float, *, durable: bool = False,
         application: int = APPLICATION, refusal: Callable[..., Exception] = StoreUnavailable,
+        rows: type[sqlite3.Row] | None = None,
     ) -> None:  # fmt: skip
         self.path = path
         self.migrations = migrations
@@ -45,6 +47,7 @@ class Database:
         self.synchronous = "FULL" if durable else "NORMAL"
         self.application = application
         self.refusal = refusal
+        self.rows = rows
         self.turn = threading.Lock()  # fairer and faster among threads than SQLite's own waiting
         self.lock = threading.Lock()
         self.idle: list[sqlite3.Connection] = []
@@ -156,6 +159,7 @@ class Database:
         connection = sqlite3.connect(
             place, timeout=self.wait, isolation_level=None, check_same_thread=False, uri=bool(self.access)
         )
+        connection.row_factory = self.rows
         connection.execute(f"PRAGMA synchronous = {self.synchronous}")
         return connection
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
-
 from twill.exc import StoreUnavailable
 from twill.store.objects import LARGE, Objects
 from twill.store.pg import Postgres
@@ -48,17 +46,9 @@ class PostgresStore(SqlStore):
     machines_table = "schedule_machines"
 
     def __init__(self, url: str, objects: Objects | None = None, *, limit: int | None = None) -> None:
-        self.database = Postgres(url, "schedules", EDITIONS, unavailable)
+        database = Postgres(url, "schedules", EDITIONS, unavailable)
         self.objects = objects
-        super().__init__(self.database.place, limit)
-
-    def reading(self) -> AbstractContextManager[SqlSession]:
-        """See SqlStore."""
-        return self.database.reading()
-
-    def writing(self) -> AbstractContextManager[SqlSession]:
-        """See SqlStore."""
-        return self.database.writing()
+        super().__init__(database, database.place, limit)
 
     def taken(self, c: SqlSession) -> int:
         """See SqlStore."""
@@ -77,10 +67,6 @@ class PostgresStore(SqlStore):
 
     def give_room_back(self) -> None:
         """See SqlStore. The database does so by itself (autovacuum)."""
-
-    def close_database(self) -> None:
-        """See SqlStore."""
-        self.database.close()
 
     # -- large artifacts
 

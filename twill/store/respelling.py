@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from twill.graph.cost import cost
-from twill.graph.costed import Cooperation, CostedGraph, Instruction, Invariant, Storage
+from twill.graph.costed import Cooperation, CostedGraph, Instruction, Storage
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.checker.check import check
@@ -141,7 +141,7 @@ def named(graph: CostedGraph, like: CostedGraph) -> CostedGraph:
 def buffer_names(graph: CostedGraph) -> Iterator[str]:
     """The names of a loop's buffers in their order (`twill.solve.assemble`)."""
     yield from (v.name for v in graph.values if v.space != "register" and v.storage is None)
-    retained: tuple[Storage | Invariant, ...] = (*graph.storages, *graph.invariants)
+    retained: tuple[Storage, ...] = (*graph.storages, *graph.invariants)
     yield from (r.name for r in retained if r.space != "register")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 
@@ -24,3 +25,16 @@ class SqlSession(Protocol):
 
     def execute(self, sql: str, parameters: Any = (), /) -> Rows:
         """One statement; `?` stands for a value."""
+
+
+class SqlDatabase(Protocol):
+    """Where connections come from. What is raised is for whoever made it to say."""
+
+    def reading(self) -> AbstractContextManager[SqlSession]:
+        """A connection for single statements."""
+
+    def writing(self) -> AbstractContextManager[SqlSession]:
+        """A connection in a transaction that is committed whole at the end, or not at all."""
+
+    def close(self) -> None:
+        """Let go of every connection."""

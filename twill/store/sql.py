@@ -22,7 +22,7 @@ from twill.store.eviction import LookUps, evict
 from twill.store.examine import examine
 from twill.store.interface import Entry, Summary
 from twill.store.rows import HASH, HEAD, MalformedRow, StoredRow, row_of, sha256
-from twill.store.session import SqlSession
+from twill.store.session import SqlDatabase, SqlSession
 from twill.store.validation import OnceLogger, described, file, now
 
 ROOM = 0.9  # of the limit is kept when something has to give way, so that not every write makes room
@@ -49,20 +49,21 @@ class SqlStore:
 
     machines_table = "machines"
 
-    def __init__(self, place: str, limit: int | None) -> None:
+    def __init__(self, database: SqlDatabase, place: str, limit: int | None) -> None:
+        self.database = database
         self.place = place
         self.limit = limit
         self.warnings = OnceLogger()
         self.machines: dict[str, Machine] = {}
         self.looked_up = LookUps()
 
-    @abstractmethod
     def reading(self) -> AbstractContextManager[SqlSession]:
         """A connection for single statements. Raises StoreUnavailable."""
+        return self.database.reading()
 
-    @abstractmethod
     def writing(self) -> AbstractContextManager[SqlSession]:
         """A connection in a transaction that is committed whole at the end, or not at all. Raises StoreUnavailable."""
+        return self.database.writing()
 
     @abstractmethod
     def taken(self, c: SqlSession) -> int:
@@ -79,10 +80,6 @@ class SqlStore:
     @abstractmethod
     def give_room_back(self) -> None:
         """Let the disk have what is free now."""
-
-    @abstractmethod
-    def close_database(self) -> None:
-        """Let go of the database."""
 
     # -- schedules
 
@@ -266,7 +263,7 @@ class SqlStore:
     def close(self) -> None:
         """Write down what was looked up, and close."""
         self.flush()
-        self.close_database()
+        self.database.close()
 
     # -- machines
 

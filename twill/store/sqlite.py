@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from contextlib import AbstractContextManager
 from pathlib import Path
 
 from twill.store.database import Database
@@ -22,18 +21,11 @@ class SqliteStore(SqlStore):
     for another writer. Raises StoreUnavailable.
     """
 
+    database: Database
+
     def __init__(self, path: str | Path, *, limit: int = LIMIT, wait: float = WAIT) -> None:
-        super().__init__(str(path), limit)
         self.path = Path(path)
-        self.database = Database(self.path, MIGRATIONS, wait)
-
-    def reading(self) -> AbstractContextManager[SqlSession]:
-        """See SqlStore."""
-        return self.database.reading()
-
-    def writing(self) -> AbstractContextManager[SqlSession]:
-        """See SqlStore."""
-        return self.database.writing()
+        super().__init__(Database(self.path, MIGRATIONS, wait), str(path), limit)
 
     def taken(self, c: SqlSession) -> int:
         """See SqlStore."""
@@ -54,7 +46,3 @@ class SqliteStore(SqlStore):
         with self.database.reading() as c:
             c.executescript("PRAGMA incremental_vacuum")  # `execute` would step it only once
             c.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-    def close_database(self) -> None:
-        """See SqlStore."""
-        self.database.close()

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from twill.tile.affine import Polynomial
-from twill.tile.program import Access, Axis, Carry, Items, Loop, Op, TileProgram, Value, reads
+from twill.tile.program import Access, Axis, Carry, Items, Loop, Op, TileProgram, every, reads
 
 EFFECTS = frozenset({"store", "atomic_add", "descriptor_store", "descriptor_reduce", "tile_store", "tile_reduce",
                      "visit", "elected"})  # fmt: skip
@@ -73,18 +73,14 @@ def _renumber(program: TileProgram, body: Items) -> TileProgram:
     order.extend(_defined(body))
     numbering = _Numbering(
         {old: new for new, old in enumerate(order)},
-        {old: new for new, old in enumerate(_item_ids(body))},
+        {old: new for new, old in enumerate(item.id for item in every(body))},
     )
     return replace(
         program,
         arguments=tuple(replace(argument, value=numbering.values[argument.value]) for argument in program.arguments),
-        values=tuple(_renamed(program.values[old], new) for new, old in enumerate(order)),
+        values=tuple(replace(program.values[old], id=new) for new, old in enumerate(order)),
         body=_renumbered(body, numbering),
     )
-
-
-def _renamed(value: Value, new: int) -> Value:
-    return replace(value, id=new)
 
 
 def _defined(items: Items) -> Iterable[int]:
@@ -97,13 +93,6 @@ def _defined(items: Items) -> Iterable[int]:
         yield from (carry.argument for carry in item.carried)
         yield from _defined(item.body)
         yield from (carry.result for carry in item.carried)
-
-
-def _item_ids(items: Items) -> Iterable[int]:
-    for item in items:
-        yield item.id
-        if isinstance(item, Loop):
-            yield from _item_ids(item.body)
 
 
 def _renumbered(items: Items, numbering: _Numbering) -> Items:

@@ -13,7 +13,7 @@ MLIR prints an operation in a line of its own, but for the regions in it:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twill.tile.mlir_attributes import Attributes, Dense, Python, ValueType, spell_constants
@@ -66,6 +66,14 @@ class RawBlock:
 
     arguments: tuple[RawValue, ...]
     operations: tuple[RawOp, ...]
+
+
+def every(blocks: Sequence[RawBlock]) -> Iterator[RawOp]:
+    """Every operation of some blocks, one before those in its regions."""
+    for op in (op for block in blocks for op in block.operations):
+        yield op
+        for region in op.regions:
+            yield from every(region)
 
 
 def parse(text: str, file: str) -> RawOp:

@@ -25,7 +25,7 @@ from typing import NoReturn
 from twill.exc import NestedLoop
 from twill.tile.affine import Polynomial
 from twill.tile.dead_code import compact
-from twill.tile.program import Access, Carry, Items, Loop, Op, TileProgram, TileType, loops_of, walk
+from twill.tile.program import Access, Carry, Items, Loop, Op, TileProgram, TileType, constant_of, loops_of, walk
 from twill.tile.rewrite.writer import OpWriter
 from twill.tile.vocabulary import ELECTED
 
@@ -168,8 +168,7 @@ class _NestFlattener:
 
     def divides(self, op: Op) -> bool:
         """Whether a number is multiplied with, or divided by, a positive constant."""
-        maker = next((one for one in self.program.ops() if op.operands[1] in one.results), None)
-        known = maker.attribute("value") if maker is not None and maker.kind == "constant" else 0
+        known = constant_of(self.program.makers.get(op.operands[1]))
         return isinstance(known, int) and known > 0 and bool(dict(op.attributes).get("signed", 1))
 
     def most(self, value: int) -> int:

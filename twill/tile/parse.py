@@ -15,10 +15,22 @@ from typing import NoReturn
 
 from twill.exc import TileTextSyntax
 from twill.tile.affine import Polynomial
-from twill.tile.program import Access, Argument, Axis, Carry, Index, Loop, Op, Split, TileProgram, TileType, Value
+from twill.tile.program import (
+    Access,
+    Argument,
+    Attribute,
+    Axis,
+    Carry,
+    Index,
+    Loop,
+    Op,
+    Split,
+    TileProgram,
+    TileType,
+    Value,
+)
 from twill.tile.scalar_region import ScalarRegion
 
-Attribute = int | float | str | tuple[int, ...]
 INDENT = "  "
 WALK = "walk | "
 UNKNOWN = TileType((), "i32")  # of numbers that no line of the text gives to a value

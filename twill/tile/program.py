@@ -22,7 +22,7 @@ pointers); the pass `twill.tile.access.resolve` replaces those by "tile_load", "
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -104,6 +104,9 @@ class Access:
     made: bool = False
 
 
+Attribute = int | float | str | tuple[int, ...]
+
+
 @dataclass(frozen=True)
 class Op:
     """One tile (or scalar) operation. attributes: name -> int, float, str or tuple of ints. region: of a loop over
@@ -113,13 +116,13 @@ class Op:
     kind: str
     operands: tuple[int, ...]
     results: tuple[int, ...]
-    attributes: tuple[tuple[str, int | float | str | tuple[int, ...]], ...]
+    attributes: tuple[tuple[str, Attribute], ...]
     line: int
     name: str
     access: Access | None = None
     region: ScalarRegion | None = None
 
-    def attribute(self, name: str) -> int | float | str | tuple[int, ...]:
+    def attribute(self, name: str) -> Attribute:
         """The attribute `name`; KeyError if the operation has none."""
         return dict(self.attributes)[name]
 
@@ -228,6 +231,19 @@ class TileProgram:
         """Every operation, loops' bodies included, in program order."""
         return walk(self.body)
 
+    def with_ops(self, change: Callable[[Op], Op]) -> TileProgram:
+        """The program with every operation changed, in loops and out of them."""
+
+        def changed(items: Items) -> Items:
+            return tuple(change(i) if isinstance(i, Op) else replace(i, body=changed(i.body)) for i in items)
+
+        return replace(self, body=changed(self.body))
+
+    @cached_property
+    def makers(self) -> dict[int, Op]:
+        """The operation that makes each value, of those that one makes."""
+        return {result: op for op in self.ops() for result in op.results}
+
     @cached_property
     def scalar_ops(self) -> frozenset[int]:
         """Those with scalars for operands and results, by their id."""
@@ -276,6 +292,11 @@ def _outline(items: tuple[Op | Loop, ...], scalars: frozenset[int]) -> tuple[Op 
 Items = tuple[Op | Loop, ...]
 
 
+def constant_of(op: Op | None) -> Attribute | None:
+    """What a constant is; None of any other operation."""
+    return op.attribute("value") if op is not None and op.kind == "constant" else None
+
+
 def reads(op: Op) -> tuple[int, ...]:
     """The values that an operation needs: its operands and the symbols of its access."""
     if op.access is None:
@@ -290,15 +311,20 @@ def _polynomials(access: Access) -> Iterator[Polynomial]:
         yield from (p for p in (axis.stride, axis.offset, axis.lower, axis.upper) if p is not None)
 
 
-def loops_of(items: tuple[Op | Loop, ...]) -> Iterator[Loop]:
-    """Every loop of a block, those in loops included, in program order."""
+def every(items: Items) -> Iterator[Op | Loop]:
+    """Every operation and every loop of a block, a loop before what is in it."""
     for item in items:
+        yield item
         if isinstance(item, Loop):
-            yield item
-            yield from loops_of(item.body)
+            yield from every(item.body)
 
 
-def walk(items: tuple[Op | Loop, ...]) -> Iterator[Op]:
+def loops_of(items: Items) -> Iterator[Loop]:
+    """Every loop of a block, those in loops included, in program order."""
+    return (item for item in every(items) if isinstance(item, Loop))
+
+
+def walk(items: Items) -> Iterator[Op]:
     """Every operation of a block, in program order."""
     for item in items:
         if isinstance(item, Loop):

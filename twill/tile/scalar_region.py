@@ -37,9 +37,6 @@ def _nothing() -> None:
     """Where nobody asks."""
 
 
-Attribute = int | float | str | tuple[int, ...]
-
-
 @dataclass(frozen=True)
 class ScalarRegion:
     """See the top of this file. types: the element of every number in it."""

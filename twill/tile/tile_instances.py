@@ -21,7 +21,7 @@ The launch looks after the grid (`twill.manifest.tile_loop`): its programs have 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from twill.manifest.evaluate import Scalar, ScalarOperation, evaluable
@@ -29,7 +29,7 @@ from twill.manifest.tile_loop import TileLoop
 from twill.tile.affine import Polynomial
 from twill.tile.dead_code import EFFECTS, compact
 from twill.tile.order_dependence import depends_on_order
-from twill.tile.program import Carry, Items, Loop, Op, TileProgram, walk
+from twill.tile.program import Carry, Items, Loop, Op, TileProgram, every, loops_of, walk
 
 ADDS = frozenset({"atomic_add", "descriptor_reduce"})
 LOADS = frozenset({"load", "descriptor_load"})
@@ -58,7 +58,7 @@ class _TileAnalysis:
 
     def instances(self) -> TileProgram | None:
         """See `of_tiles`."""
-        loop, makers = self.loop, {result: op for op in self.program.ops() for result in op.results}
+        loop, makers = self.loop, self.program.makers
         index = makers.get(loop.lower)
         if index is None or index.kind != "program_id":
             return None
@@ -97,9 +97,6 @@ class _TileAnalysis:
         scalar = _scalar(self.program, makers, self.loop.step)
         return None if isinstance(scalar, int | float) and scalar < 2 else scalar
 
-    def _items(self) -> Iterator[Op | Loop]:
-        yield from _all(self.program.body)
-
     def _begins_alike(self, own: set[int], numbers: set[int]) -> bool:
         """Whether only what is carried begins with the program's own number, and nothing is written before the loop."""
         if any(op.kind in EFFECTS for op in self.before):
@@ -107,7 +104,7 @@ class _TileAnalysis:
         loop = self.loop
         if any(result in numbers for op in walk(loop.body) for result in op.results):
             return False
-        inside = {value for item in _all(loop.body) for value in _reads(item)}
+        inside = {value for item in every(loop.body) for value in _reads(item)}
         return not own & (inside | {loop.upper, loop.step, *(carry.yielded for carry in loop.carried)})
 
     def _follows(self, carry: Carry, makers: Mapping[int, Op], own: set[int], numbers: set[int]) -> bool:
@@ -166,14 +163,14 @@ class _TileAnalysis:
 
     def _read(self, values: tuple[int, ...]) -> bool:
         """Whether anything reads one of these."""
-        carried = {carry.yielded for item in self._items() if isinstance(item, Loop) for carry in item.carried}
-        return bool(carried.union(*(_reads(item) for item in self._items())).intersection(values))
+        carried = {carry.yielded for loop in loops_of(self.program.body) for carry in loop.carried}
+        return bool(carried.union(*(_reads(item) for item in every(self.program.body))).intersection(values))
 
 
 def pointers(program: TileProgram) -> dict[int, int]:
     """The argument that each pointer or descriptor points into, where it is one."""
     found = {one.value: one.value for one in program.arguments if ":" in one.type.element}
-    for item in _all(program.body):  # in program order: what a loop carries points where it began
+    for item in every(program.body):  # in program order: what a loop carries points where it began
         if isinstance(item, Loop):
             for carry in item.carried:
                 if carry.init in found:
@@ -181,14 +178,6 @@ def pointers(program: TileProgram) -> dict[int, int]:
         elif item.kind in VIEWS_OF_POINTERS and item.operands[0] in found:
             found[item.results[0]] = found[item.operands[0]]
     return found
-
-
-def _all(items: Items) -> Iterator[Op | Loop]:
-    """Every operation and every loop, a loop before what is in it."""
-    for item in items:
-        yield item
-        if isinstance(item, Loop):
-            yield from _all(item.body)
 
 
 def _reads(item: Op | Loop) -> tuple[int, ...]:
@@ -204,7 +193,7 @@ def reached(items: Items, values: set[int]) -> set[int]:
     found, known = set(values), -1
     while len(found) != known:  # once more for what a loop carries
         known = len(found)
-        for item in _all(items):
+        for item in every(items):
             if isinstance(item, Op):
                 if found.intersection(item.operands):
                     found.update(item.results)

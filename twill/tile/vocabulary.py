@@ -159,3 +159,8 @@ _WORK_ELEMENTS: dict[str, tuple[str, ...]] = {
 OPERATION_CLASSES: tuple[str, ...] = tuple(
     f"{name}.{element}" for name, elements in _WORK_ELEMENTS.items() for element in elements
 )
+
+COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+"""Predicates of "compare", and how they are written."""
+NEGATED = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+"""The order that holds where another one does not, of numbers."""

@@ -23,12 +23,11 @@ atomic operation gives is not read, and where something is stored depends on the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from twill.tile.dead_code import EFFECTS, compact
 from twill.tile.order_dependence import old_values_read
-from twill.tile.program import Items, Loop, Op, TileProgram, TileType, Value, loops_of, walk
+from twill.tile.program import Loop, Op, TileProgram, TileType, Value, every
 from twill.tile.scalar_region import ScalarRegion
 from twill.tile.tile_instances import ADDS, LOADS, pointers, reached, renamed
 from twill.tile.vocabulary import ELECTED, ELEMENTWISE, SOURCES, VISIT
@@ -56,17 +55,12 @@ def of_walk(program: TileProgram) -> TileProgram | None:
     independent = _independent(program, reached(program.body, set(state)))
     if not independent and not elects:
         return None
-    ids = max((item.id for item in _every(program.body)), default=0) + 1
+    ids = max((item.id for item in every(program.body)), default=0) + 1
     if not independent:
         program, path, ids = _meeting_first(program, path, ids)
     visit = Op(ids, VISIT, tuple(state), (), (), path[-1].line, "")
     way = replace(program, body=(*before, _with_work(path, visit)))
     return replace(_work(program, before, path, state, ids), walk=compact(way))
-
-
-def _every(items: Items) -> Iterator[Op | Loop]:
-    yield from walk(items)
-    yield from loops_of(items)
 
 
 def _inner(loop: Loop) -> Loop | None:
@@ -95,7 +89,7 @@ def _scalars(program: TileProgram, path: list[Loop]) -> bool:
     """Whether what the loops carry, and their bounds, are scalars made of scalars and of numbers that nobody writes."""
     bases = pointers(program)
     written = {bases.get(op.operands[0]) for op in program.ops() if op.kind in EFFECTS - {ELECTED}}
-    makers = {result: op for op in program.ops() for result in op.results}
+    makers = program.makers
     inner = {carry.result for loop in path[1:] for carry in loop.carried}
     known = {value for loop in path for value in (loop.induction, *(carry.argument for carry in loop.carried))}
     known |= inner | {argument.value for argument in program.arguments}

@@ -14,7 +14,7 @@ from twill.kernel.problem import Case
 from twill.machine.description import Machine
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
-from twill.solve.pipeline import main_region, solve_top
+from twill.solve.pipeline import best_known, main_region, solve_top
 from twill.tune.candidate import Candidate, Tiles, all_tiles, cases, read, space_of, with_values
 from twill.tune.split import best_parts, fills, launch_cycles
 
@@ -164,6 +164,4 @@ def _schedules(kernel: Extracted, machine: Machine, options: SolveOptions, top: 
     try:
         return solve_top(kernel.graph, machine, top, options).schedules
     except exc.BudgetExhausted as ended:
-        if not isinstance(ended.schedule, Schedule):
-            raise
-        return (ended.schedule,)
+        return (best_known(ended),)

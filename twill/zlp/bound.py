@@ -47,6 +47,11 @@ def _times(cycles: list[int]) -> str:
     return f"{len(cycles)} x {cycles[0]}" if same else " + ".join(map(str, cycles))
 
 
+def resident_bytes(graph: CostedGraph, space: str) -> int:
+    """Bytes of `space` that storages and invariants take all the time."""
+    return sum(held.bytes for held in (*graph.storages, *graph.invariants) if held.space == space)
+
+
 def by_id(graph: CostedGraph) -> dict[int, Instruction]:
     """Instructions by their id."""
     return {instruction.id: instruction for instruction in graph.instructions}

@@ -18,6 +18,7 @@ from twill.zlp.grouping import Groups, group_load, proposals
 from twill.zlp.largest import largest_ii
 from twill.zlp.memory_use import MemoryUse
 from twill.zlp.placement import Demands, ReservationTable, demands, heights, place, staggered
+from twill.zlp.resource import busy_cycles
 from twill.zlp.slots import slots_of
 
 FACTORS = (1.0, 1.02, 1.06, 1.12, 1.22, 1.35, 1.6, 2.0, 2.5, 3.0, 4.0)
@@ -97,11 +98,7 @@ class _Search:
         count = len(graph.instructions)
         self.effort = EFFORT if count <= LARGE else EFFORT_EACH * count
         self.allowed = Effort(0)
-        busy: dict[str, int] = {}
-        for instruction in graph.instructions:
-            for use in instruction.uses:
-                busy[use.unit] = busy.get(use.unit, 0) + use.cycles
-        self.least = max([self.least, *busy.values()])
+        self.least = max([self.least, *busy_cycles(graph).values()])
         self.most = max(self.least, largest_ii(graph))
         groups = proposals(graph, self.machine, self.least, self.over)
         self.choices = [c for g in groups if not self.over() and (c := self.choice(g)) is not None]
@@ -252,12 +249,7 @@ def _shorten(base: Demands, memory_use: MemoryUse, start: list[int], ii: int, la
     for v, t in enumerate(start):
         table.put(v, t)
     touching, weight = memory_use.touching, memory_use.weights
-    into: list[list[tuple[int, int]]] = [[] for _ in start]
-    out: list[list[tuple[int, int]]] = [[] for _ in start]
-    for src, dst, delay, distance in base.arcs:
-        if src != dst:
-            into[dst].append((src, delay - distance * ii))
-            out[src].append((dst, delay - distance * ii))
+    into, out = base.waits(ii)
     for v in sorted(range(len(graph.instructions)), key=lambda k: (start[k], k), reverse=late):
         now = start[v]
         low = max((start[src] + length for src, length in into[v]), default=now)

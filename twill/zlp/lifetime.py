@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from twill.graph.costed import CostedGraph, CostedValue, Instruction
 from twill.machine.description import Machine
-from twill.zlp.bound import NO_BOUND, LowerBound, by_id, ceil_div
+from twill.zlp.bound import NO_BOUND, LowerBound, by_id, ceil_div, resident_bytes
 from twill.zlp.recurrence import Arc, certain_arcs
 
 
@@ -68,9 +68,7 @@ def memory_bound(graph: CostedGraph, machine: Machine, least_ii: int) -> LowerBo
 
 def ring_bound(graph: CostedGraph, machine: Machine, arcs: Sequence[Arc], space: str, least_ii: int) -> LowerBound:
     """Σ bytes · depth over values without a storage, in one space."""
-    resident = sum(storage.bytes for storage in graph.storages if storage.space == space)
-    resident += sum(invariant.bytes for invariant in graph.invariants if invariant.space == space)
-    room = machine.capacity(space) - resident
+    room = machine.capacity(space) - resident_bytes(graph, space)
     instruction = by_id(graph)
     demands = [
         Demand(value, value.bytes, lives(value, instruction, arcs))
@@ -81,16 +79,12 @@ def ring_bound(graph: CostedGraph, machine: Machine, arcs: Sequence[Arc], space:
     def need(ii: int) -> float:
         return sum(demand.size * demand.copies(ii, least_ii) for demand in demands)
 
-    ii = smallest(need, room, least_ii, demands)
-    if ii is None or ii <= least_ii:
-        return NO_BOUND
-    before = ii - 1
-    needs = []
-    for demand in demands:
-        slots = demand.copies(before, least_ii)
-        needs.append((demand.value, f"{slots} x {demand.size} bytes", slots * demand.size))
-    words = f"the rings need {need(before):.0f} of {room} bytes of {space} memory: {largest(needs)}"
-    return LowerBound(ii, f"with I = {before} {words}")
+    def words(ii: int) -> str:
+        slots = [(demand, demand.copies(ii, least_ii)) for demand in demands]
+        needs = [(one.value, f"{count} x {one.size} bytes", count * one.size) for one, count in slots]
+        return f"the rings need {need(ii):.0f} of {room} bytes of {space} memory: {largest(needs)}"
+
+    return _bound(need, room, least_ii, demands, words)
 
 
 def register_bound(graph: CostedGraph, machine: Machine, arcs: Sequence[Arc], least_ii: int) -> LowerBound:
@@ -129,16 +123,19 @@ def register_bound(graph: CostedGraph, machine: Machine, arcs: Sequence[Arc], le
     def need(ii: int) -> float:
         return sum(demand.size * demand.average(ii, least_ii) for demand in demands) - 1e-6  # rounding of the shares
 
+    def words(ii: int) -> str:
+        cycles = [(demand, demand.average(ii, least_ii) * ii) for demand in demands]
+        needs = [(one.value, f"{one.size} registers for {count:.0f} cycles", one.size * count) for one, count in cycles]
+        return f"the values need {need(ii):.0f} of {room} free registers on average: {largest(needs)}"
+
+    return _bound(need, room, least_ii, demands, words)
+
+
+def _bound(
+    need: Callable[[int], float], room: int, least_ii: int, demands: Sequence[Demand], words: Callable[[int], str]
+) -> LowerBound:
     ii = smallest(need, room, least_ii, demands)
-    if ii is None or ii <= least_ii:
-        return NO_BOUND
-    before = ii - 1
-    needs = []
-    for demand in demands:
-        cycles = demand.average(before, least_ii) * before
-        needs.append((demand.value, f"{demand.size} registers for {cycles:.0f} cycles", demand.size * cycles))
-    words = f"the values need {need(before):.0f} of {room} free registers on average: {largest(needs)}"
-    return LowerBound(ii, f"with I = {before} {words}")
+    return NO_BOUND if ii is None or ii <= least_ii else LowerBound(ii, f"with I = {ii - 1} {words(ii - 1)}")
 
 
 def largest(needs: Iterable[tuple[CostedValue, str, float]]) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from twill.graph.costed import CostedGraph, CostedValue
 from twill.machine.description import Machine
-from twill.zlp.bound import ceil_div
+from twill.zlp.bound import ceil_div, resident_bytes
 from twill.zlp.slots import Slot
 
 
@@ -45,9 +45,7 @@ class MemoryUse:
                 for slot in {groups[reader] for reader in invariant.readers}:
                     self.resident[slot] += invariant.registers
         for space in ("shared", "tmem"):
-            taken = sum(s.bytes for s in graph.storages if s.space == space)
-            taken += sum(i.bytes for i in graph.invariants if i.space == space)
-            self.room[space] = self.machine.capacity(space) - taken
+            self.room[space] = self.machine.capacity(space) - resident_bytes(graph, space)
 
     def possible(self) -> bool:
         """Whether what is resident all the time, with one copy of each ring, fits at all."""

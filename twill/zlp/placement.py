@@ -15,6 +15,7 @@ from twill.zlp.effort import Effort
 
 Need = tuple[int, int, int]  # resource, cycles after the item's start, cycles
 Arc = tuple[int, int, int, int]  # source item, target item, delay, distance
+Wait = tuple[int, int]  # the other item, cycles from the start of the one to that of the other, at least
 PLACEMENTS = 8  # for each item, before an order is given up
 TIGHT = 4  # a resource is tight if less than a TIGHT-th of I stays free
 
@@ -29,6 +30,16 @@ class Demands:
     needs: tuple[tuple[Need, ...], ...]
     arcs: tuple[Arc, ...]
     resources: int
+
+    def waits(self, ii: int) -> tuple[list[list[Wait]], list[list[Wait]]]:
+        """What each item waits for at initiation interval `ii`, and what waits for it."""
+        into: list[list[Wait]] = [[] for _ in self.needs]
+        out: list[list[Wait]] = [[] for _ in self.needs]
+        for src, dst, delay, distance in self.arcs:
+            if src != dst:
+                into[dst].append((src, delay - distance * ii))
+                out[src].append((dst, delay - distance * ii))
+        return into, out
 
 
 def demands(graph: CostedGraph, groups: Sequence[int]) -> Demands:
@@ -222,12 +233,7 @@ def place(
     if not table.sound():
         return None
     count = len(base.needs)
-    into: list[list[tuple[int, int]]] = [[] for _ in range(count)]
-    out: list[list[tuple[int, int]]] = [[] for _ in range(count)]
-    for src, dst, delay, distance in base.arcs:
-        if src != dst:
-            into[dst].append((src, delay - distance * ii))
-            out[src].append((dst, delay - distance * ii))
+    into, out = base.waits(ii)
     budget = PLACEMENTS * count
     start: dict[int, int] = {}
     previous: dict[int, int] = {}

@@ -6,6 +6,15 @@ from twill.graph.costed import CostedGraph, Instruction
 from twill.zlp.bound import NO_BOUND, LowerBound, spelled
 
 
+def busy_cycles(graph: CostedGraph) -> dict[str, int]:
+    """Cycles that one iteration keeps each unit busy."""
+    cycles: dict[str, int] = {}
+    for instruction in graph.instructions:
+        for use in instruction.uses:
+            cycles[use.unit] = cycles.get(use.unit, 0) + use.cycles
+    return cycles
+
+
 def resource_bound(graph: CostedGraph) -> LowerBound:
     """The largest Σ cycles of one unit.
 

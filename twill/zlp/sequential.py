@@ -17,6 +17,7 @@ from twill.zlp.grouping import Groups
 from twill.zlp.heuristic import HeuristicSchedule
 from twill.zlp.memory_use import MemoryUse
 from twill.zlp.placement import Arc, Demands, ReservationTable, demands
+from twill.zlp.resource import busy_cycles
 from twill.zlp.slots import slots_of
 
 
@@ -202,8 +203,4 @@ def _interval(graph: CostedGraph, base: Demands, start: Sequence[int]) -> int:
     over = [t + i.latency for t, i in zip(start, graph.instructions, strict=True)]
     over += [start[v] + s + c for v, needs in enumerate(base.needs) for _, s, c in needs]
     over += [ceil_div(start[src] + d - start[dst], distance) for src, dst, d, distance in base.arcs if distance]
-    busy: dict[str, int] = {}
-    for i in graph.instructions:
-        for use in i.uses:
-            busy[use.unit] = busy.get(use.unit, 0) + use.cycles
-    return max([1, *over, *busy.values()])
+    return max([1, *over, *busy_cycles(graph).values()])

@@ -11,7 +11,7 @@ import pytest
 from tests.golden_schedules import examples, schedule
 from tests.kernels import H100
 from twill.codegen.emission import Extracted, extract
-from twill.codegen.gluon import lower_for_gluon
+from twill.codegen.gluon import lowerings
 from twill.codegen.print.gluon import sayable
 from twill.codegen.print.gluon.joined_rings import with_joined_rings
 from twill.codegen.verify.abstract_machine import verify
@@ -33,7 +33,7 @@ def apart(monkeypatch: pytest.MonkeyPatch) -> WarpProgram:
     """A GEMM whose rings are not joined."""
     monkeypatch.setattr(sayable, "with_joined_rings", lambda program: program)
     example = next(one for one in examples() if one.name == "gemm_bf16")
-    return lower_for_gluon(kernel("gemm_bf16").wired, schedule(example), H100)
+    return next(lowerings(kernel("gemm_bf16").wired, schedule(example), H100))
 
 
 def wrong(program: WarpProgram) -> list[str]:
@@ -89,5 +89,5 @@ def test_partitions_that_do_the_same_stay_alike(apart: WarpProgram) -> None:
 
 def test_keys_and_values_of_attention_stay_apart() -> None:
     example = next(one for one in examples() if one.name == "attention_causal")
-    program = lower_for_gluon(kernel("attention_causal").wired, schedule(example), H100)
+    program = next(lowerings(kernel("attention_causal").wired, schedule(example), H100))
     assert {"k", "v"} <= {aref.name for aref in program.arefs}

@@ -16,7 +16,7 @@ from tests.codegen.targets.test_blackwell import changed
 from tests.codegen.targets.test_blackwell_attention import at
 from tests.golden_schedules import Example
 from twill.codegen.emission import Extracted, extract
-from twill.codegen.gluon import emit_gluon, lower_for_gluon
+from twill.codegen.gluon import emit_gluon, lowerings
 from twill.codegen.print.gluon.sayable import reasons
 from twill.codegen.targets.base import target_of
 from twill.codegen.verify.abstract.inputs import launch
@@ -120,7 +120,7 @@ def test_a_module_of_gluon_has_results_of_64_rows(one: str) -> None:
 
 
 def test_gluon_has_no_words_for_other_rows_than_128_and_64() -> None:
-    program = lower_for_gluon(kernel(LINEAR).wired, schedule(LINEAR), machine())
+    program = next(lowerings(kernel(LINEAR).wired, schedule(LINEAR), machine()))
     buffers = tuple(replace(b, shape=(32, b.shape[1])) if b.tensor else b for b in program.buffers)
     (_, what, instead) = next(reasons(replace(program, buffers=buffers), 16))
     assert "the 32 rows of" in what and "128 or 64 rows" in instead

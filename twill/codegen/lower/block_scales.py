@@ -62,7 +62,7 @@ def scales_of(plan: LoweringPlan, task: Task) -> Scales | None:
 
 def _read_as_scales(plan: LoweringPlan, reader: Task, task: Task) -> list[Scales]:
     """As what a task reads what another one loads, of each operand that has it."""
-    step = plan.flat.steps[reader.steps[-1]]
+    step = plan.last_step(reader)
     if step.op.kind != "dot_scaled":
         return []
     return [
@@ -83,7 +83,7 @@ def scales_at(plan: LoweringPlan, step: Step, position: int) -> Scales:
 
 def sources_of(plan: LoweringPlan, task: Task) -> tuple[Source, Source] | None:
     """Where the scales of both operands of a product come from; None of another product."""
-    step = plan.flat.steps[task.steps[-1]]
+    step = plan.last_step(task)
     if step.op.kind != "dot_scaled":
         return None
     of_a, of_b = (plan.source(step.operands[position], task.block) for position in SCALE_OPERANDS)
@@ -100,7 +100,7 @@ def copied_by(plan: LoweringPlan, source: Source) -> Task:
 
 def refuse_scales(plan: LoweringPlan, task: Task) -> None:
     """Raises UnsupportedInKernel for a product whose scales do not come in chunks from loads of its loop."""
-    step = plan.flat.steps[task.steps[-1]]
+    step = plan.last_step(task)
     if step.op.kind != "dot_scaled":
         return
     name = task.node.name or "tl.dot_scaled"

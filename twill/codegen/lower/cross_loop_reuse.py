@@ -37,7 +37,7 @@ def reuse_groups(plan: LoweringPlan) -> tuple[ReuseGroup, ...]:
 
 def reads(plan: LoweringPlan, task: Task) -> object:
     """What a load brings in all iterations of its loop, and who reads it."""
-    access = plan.flat.steps[task.steps[-1]].op.access
+    access = plan.last_step(task).op.access
     assert access is not None
     number = plan.wired.stretch[task.region]
     loop = next(loop for n, loop, _ in stretches(plan.wired.program) if n == number)

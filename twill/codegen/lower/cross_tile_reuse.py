@@ -51,7 +51,7 @@ def tile_reuse(plan: LoweringPlan, by_place: Iterable[Ring], task: Task, ring: R
     alone = sum(other.aref.id == ring.aref.id for other in by_place) == 1
     if not alone or ring.held or ring.aref.shared or ring.aref.pair or position(plan.reuse_groups, task.place)[1] > 1:
         return None
-    access = plan.flat.steps[task.steps[-1]].op.access
+    access = plan.last_step(task).op.access
     if access is None or task.region not in plan.loops or plan.is_written(task.node.tensor or ""):
         return None
     loop = loop_of(plan, task.region)

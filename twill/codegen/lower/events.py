@@ -66,7 +66,7 @@ class Events:
             return []
         if kind == "ahead":
             task = plan.said.tasks[number]
-            return self.registers.keep(self.registers.of((task.steps[-1], task.block)))
+            return self.registers.keep(self.registers.of(task.made))
         return self.keep(plan.said.tasks[number] if kind == "issue" else self.plan.tasks[plan.said.received[number]])
 
     def ahead(self, task: Task, at: Iteration) -> list[Stmt]:
@@ -93,7 +93,7 @@ class Events:
             made += use.before()
         if task.node.kind == "load" and not self.plan.candidate.direct:
             ring = self.rings.get(task.place)
-            held = plan.variables.get((key, (task.steps[-1], task.block), 0)) if number in plan.said.ahead else None
+            held = plan.variables.get((key, task.made, 0)) if number in plan.said.ahead else None
             return made + (self.puts.load(task, ring, at, held) if ring is not None else [])
         scope = self.scope(plan, key, task, at, made)
         if task.node.kind == "mma":
@@ -138,7 +138,7 @@ class Events:
         """A value of another warp group comes into registers."""
         task, ring = self.plan.tasks[place], self.rings[place]
         use = plan.uses[key][ring.aref.id]
-        variable = self.registers.of((task.steps[-1], task.block))
+        variable = self.registers.of(task.made)
         source = SlotRef(ring.buffer.id, use.cursor)
         if not ring.buffer.tensor:
             return [*use.before(), LoadShared(source, variable, line=task.node.line), *use.after()]
@@ -151,7 +151,7 @@ class Events:
         """The place of one event."""
 
         def find(source: Source) -> int:
-            made_by = (source.step, source.block)
+            made_by = source.made
             if source.step in task.steps and not source.distance:
                 return self.registers.of(made_by)
             return plan.variables[key, made_by, source.distance]
@@ -184,4 +184,4 @@ class Events:
         """Copies of older versions of what a task defines."""
         if not self.plan.defines(task):
             return []
-        return self.registers.keep(self.registers.of((task.steps[-1], task.block)))
+        return self.registers.keep(self.registers.of(task.made))

@@ -56,7 +56,7 @@ def _multiplies(plan: LoweringPlan, group: int, values: Values, made: Made) -> f
     """MMAs that must not accumulate in place, so that a value is kept for its readers: itself if it is one, else those
     that share its variable (`acc = dot(a, b, acc) if ... else acc` reads what the MMA adds to behind the MMA)."""
     tasks = [task for task in plan.tasks.values() if task.node.kind == "mma" and group in task.groups]
-    every = {(task.steps[-1], task.block) for task in tasks}
+    every = {task.made for task in tasks}
     return frozenset({made} & every or {one for one in every if values.find(one) == values.find(made)})
 
 

@@ -40,7 +40,7 @@ def axes(plan: LoweringPlan, task: Task) -> set[int]:
 
 def address_scalars(plan: LoweringPlan, task: Task) -> frozenset[int]:
     """Every scalar that the place of a load is made of."""
-    access = plan.flat.steps[task.steps[-1]].op.access
+    access = plan.last_step(task).op.access
     assert access is not None
     scalars = plan.wired.scalars
     return scalars.reach_of(access.constant).union(*(scalars.reach_of(axis.offset) for axis in access.axes))
@@ -55,5 +55,5 @@ def grid_axes(plan: LoweringPlan, values: frozenset[int]) -> set[int]:
 
 def size(plan: LoweringPlan, task: Task) -> int:
     """Bytes of the tile that a load brings."""
-    cell = plan.flat.steps[task.steps[-1]].results[0]
+    cell = plan.last_step(task).results[0]
     return prod(plan.tiles.core(cell)) * element_bytes(plan.flat.cells[cell].type.element)

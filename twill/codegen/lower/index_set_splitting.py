@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from twill.codegen.lower.loop_unswitching import FAILS, HOLDS, specialized
 from twill.codegen.warp.expression import Apply, Element, Expr, Local, Number
 from twill.codegen.warp.program import If, Stmt
+from twill.tile.vocabulary import NEGATED
 
 SplitSteadyState = tuple[list[Stmt], Expr, list[Stmt]]
 """A steady state, the condition that ends it, the one behind it."""
@@ -43,19 +44,16 @@ def direction(guard: Expr, step: str) -> int:
                 return 0
             sign = 1 if sides[0] > sides[1] else -1
             predicate = str(dict(attributes).get("predicate", ""))
-            if predicate not in NOT or not dict(attributes).get("signed"):
+            if predicate not in NEGATED or not dict(attributes).get("signed"):
                 return 0
             return 1 if (predicate, sign) in RISING else -1
     return 0
 
 
-NOT = {"ge": "lt", "gt": "le", "le": "gt", "lt": "ge"}
-
-
 def opposite(guard: Expr) -> Expr:
     """The condition that holds where a comparison does not."""
     assert isinstance(guard, Apply)
-    attributes = tuple((k, NOT[str(v)] if k == "predicate" else v) for k, v in guard.attributes)
+    attributes = tuple((k, NEGATED[str(v)] if k == "predicate" else v) for k, v in guard.attributes)
     return Apply(guard.kind, guard.operands, guard.element, attributes)
 
 

@@ -14,13 +14,24 @@ shortest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 
 from twill.codegen.lower.memory import element_bytes
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.scalars import InlinedScalars
-from twill.codegen.warp.expression import Apply, Expr, Lookup, Number, NumPrograms, ProgramId, add, multiply, subtract
+from twill.codegen.warp.expression import (
+    Apply,
+    Expr,
+    Lookup,
+    Number,
+    NumPrograms,
+    ProgramId,
+    add,
+    multiply,
+    replaced,
+    subtract,
+)
 from twill.codegen.warp.parameters import nodes
 from twill.machine.description import Machine
 from twill.tile.program import Loop, Op
@@ -190,13 +201,4 @@ def constant(expr: Expr) -> int:
 
 def at(expr: Expr, axis: int, index: Expr) -> Expr:
     """The expression at an index along an axis of the grid."""
-    match expr:
-        case ProgramId(of):
-            return index if of == axis else expr
-        case Apply(_, operands):
-            return replace(expr, operands=tuple(at(operand, axis, index) for operand in operands))
-        case Lookup(index=place, condition=condition):
-            mask = None if condition is None else at(condition, axis, index)
-            return replace(expr, index=at(place, axis, index), condition=mask)
-        case _:
-            return expr
+    return replaced(expr, lambda part: index if isinstance(part, ProgramId) and part.axis == axis else None)

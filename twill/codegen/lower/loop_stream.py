@@ -141,7 +141,7 @@ class _LoopStreams:
         limits = [task.start + interval - 1, *self.wanted_again(task, tasks, interval)]
         limits += self.wanted_by_others(task, tasks, interval)
         for other in tasks:
-            if (other.node.kind == "elementwise" and self.result_of(other) in operands) or self.copies(other):
+            if (other.node.kind == "elementwise" and self.result_of(other) in operands) or self.values.are_apart(other):
                 limits.append(other.start + ((task.start - other.start) // interval + 1) * interval)
         first = self.first_reader(task, tasks, interval)
         return min(self.quiet_end(task, tasks, interval) if first is None else first, *limits)
@@ -223,7 +223,7 @@ class _LoopStreams:
         readers = [
             other.start + source.distance * interval
             for other in tasks
-            if other.node.kind != "mma" or self.copies(other)
+            if other.node.kind != "mma" or self.values.are_apart(other)
             for source in self.plan.register_sources(other)
             if self.plan.place_of(source) == task.place
         ]
@@ -243,10 +243,6 @@ class _LoopStreams:
                 end = max(end, first + start - other.start + 1)
         return end
 
-    def copies(self, task: Task) -> bool:
-        """Whether an MMA copies what it adds to into registers of its own."""
-        return self.values.are_apart(task)
-
     def may_lag(self, task: Task, tasks: list[Task]) -> bool:
         """Whether an MMA is waited for only after it has been issued for the next iteration, so that the tensor core
         never runs dry: nobody else multiplies in this loop meanwhile, nothing but it touches its registers, and its
@@ -263,15 +259,15 @@ class _LoopStreams:
 
     def result_of(self, task: Task) -> Made:
         """The variable that a task defines."""
-        return self.root((task.steps[-1], task.block))
+        return self.root(task.made)
 
     def matters(self, task: Task, tasks: list[Task]) -> bool:
         """Whether anything but MMAs touches an MMA's registers in the loop; also a copy for another MMA."""
         mine = set(self.touched(task))
         for other in tasks:
-            if other.node.kind == "mma" and not self.copies(other):
+            if other.node.kind == "mma" and not self.values.are_apart(other):
                 continue
-            read = {self.root((s.step, s.block)) for s in self.plan.register_sources(other)}
+            read = {self.root(s.made) for s in self.plan.register_sources(other)}
             if other.node.kind == "elementwise":
                 read.add(self.result_of(other))
             if read & mine:
@@ -328,7 +324,7 @@ class _LoopStreams:
         later than the next completion."""
         landed: dict[EventKey, Made] = {}
         for number, task in enumerate(tasks):
-            made = (task.steps[-1], task.block)
+            made = task.made
             mine = [r for r in readings if r.made == made]
             if task.node.kind != "mma" or self.is_carried(task) or not mine:
                 continue

@@ -125,7 +125,7 @@ class Loops:
             source = self.plan.source(carry.yielded, block)
             if source is None or not self.has(source, plan):
                 continue
-            variable = self.registers.of((source.step, source.block))
+            variable = self.registers.of(source.made)
             self.refuse_elsewhere(carry, block)
             scope = outside(self.tools, block, made)
             if carry.init == UNIFORM:

@@ -47,8 +47,8 @@ class MmaLowering:
         """Fence and multiply; or multiply into tensor memory."""
         if self.plan.is_in_tensor_memory(task):
             return list(self.issue_into_tensor_memory(task, scope))
-        step = self.plan.flat.steps[task.steps[-1]]
-        accumulator = self.registers.of((task.steps[-1], task.block))
+        step = self.plan.last_step(task)
+        accumulator = self.registers.of(task.made)
         made: list[Stmt] = []
         accumulate = self.start_accumulator(task, scope, accumulator, made)
         mmas: list[Stmt] = []
@@ -66,7 +66,7 @@ class MmaLowering:
 
     def issue_into_tensor_memory(self, task: Task, scope: LoweringScope) -> Iterator[Stmt]:
         """Into the slot that the group has waited for: in front of the loop, or now; or that others hand to it."""
-        step = self.plan.flat.steps[task.steps[-1]]
+        step = self.plan.last_step(task)
         last = last_of(self.plan, task)
         ring = self.tools.rings.by_place[last.place]
         mine = ring.aref.producer in task.groups
@@ -95,7 +95,7 @@ class MmaLowering:
 
     def scales(self, task: Task, scope: LoweringScope) -> Iterator[tuple[CopyScales, bool]]:
         """The copies of those of A and of B to tensor memory, and whether it is this product that makes them."""
-        step = self.plan.flat.steps[task.steps[-1]]
+        step = self.plan.last_step(task)
         for position, source in zip(SCALE_OPERANDS, sources_of(self.plan, task) or (), strict=False):
             slot, ring = scope.slot(source), self.tools.rings.by_place[self.plan.place_of(source)]
             assert slot is not None and ring.scales is not None
@@ -106,14 +106,14 @@ class MmaLowering:
         """The columns of B that make a task's part of an MMA: all, if it is not made in parts of them."""
         if task.place[:2] not in self.plan.tiles.columns:
             return b
-        step = self.plan.flat.steps[task.steps[-1]]
+        step = self.plan.last_step(task)
         width = self.plan.tiles.shape(step.results[0])[1]
         span = (width * task.block, width * (task.block + 1))
         return replace(b, rows=span) if transposed else replace(b, columns=span)
 
     def factor(self, task: Task, scope: LoweringScope, position: int, block: int) -> tuple[int | SlotRef, bool]:
         """Operand A (position 0) or B (1) of an MMA, and whether it is the transpose of the tile that is there."""
-        step = self.plan.flat.steps[task.steps[-1]]
+        step = self.plan.last_step(task)
         cell = step.operands[position]
         source = self.plan.source(cell, block)
         if source is None:
@@ -133,13 +133,13 @@ class MmaLowering:
                 scope.made += scope.moved(scope.find(source), fragment, across, line)
             return fragment, False
         if is_held(self.plan, task, position, source):
-            return self.registers.of((source.step, source.block)), False
+            return self.registers.of(source.made), False
         transposed = self.plan.tiles.is_transposed(cell)
         return (scope.find(source) if slot is None else slot), transposed
 
     def start_accumulator(self, task: Task, scope: LoweringScope, accumulator: int, made: list[Stmt]) -> bool:
         """Brings the addend into the accumulator; False if there is none, so that the MMA overwrites it."""
-        step = self.plan.flat.steps[task.steps[-1]]
+        step = self.plan.last_step(task)
         if len(step.operands) < 3:
             return False
         addend = scope.shown(step.operands[2], step.results[0])

@@ -117,7 +117,7 @@ def copied(plan: LoweringPlan) -> Iterator[Task]:
     for task in plan.tasks.values():
         in_ring = task.region in plan.loops or is_in_place(plan, task)
         if task.node.kind == "load" and task.node.transport == "tma" and in_ring:
-            core = plan.tiles.core(plan.flat.steps[task.steps[-1]].results[0])
+            core = plan.tiles.core(plan.last_step(task).results[0])
             if len(core) == 2 and core[0] % HALVES == 0:
                 yield task
 
@@ -135,7 +135,7 @@ def weight(plan: LoweringPlan, place: Place) -> int:
 
 def agreement(plan: LoweringPlan, task: Task, axis: int) -> Expr | Unlike | None:
     """What holds if neighbours along the axis load the same tiles; None if they always do."""
-    access = plan.flat.steps[task.steps[-1]].op.access
+    access = plan.last_step(task).op.access
     assert access is not None
     bounds = [bound for loop in loops(plan, task.region) for bound in loop]
     if any(depends(plan, value, axis) for value in bounds):

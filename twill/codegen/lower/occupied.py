@@ -21,7 +21,7 @@ from twill.codegen.lower.scalars import OUTSIDE, InlinedScalars
 from twill.codegen.warp.expression import Apply, Expr, Local, Lookup, Number, NumPrograms, ProgramId, add, subtract
 from twill.codegen.warp.parameters import nodes
 from twill.tile.program import Op
-from twill.tile.vocabulary import ELECTED
+from twill.tile.vocabulary import ELECTED, NEGATED
 
 VIEWS = ("splat", "broadcast", "expand_dims", "reshape")
 SIGNED = (("signed", 1),)
@@ -114,7 +114,7 @@ def count_of(holds: Expr, axis: int) -> Expr | None:
     None if it is not known to be so."""
     match holds:
         case Apply("xor", (Apply("compare", (left, right)) as compared, Number(1))):
-            predicate = _OPPOSITE.get(str(compared.named["predicate"]))
+            predicate = NEGATED.get(str(compared.named["predicate"]))
         case Apply("compare", (left, right)) as compared:
             predicate = str(compared.named["predicate"])
         case _:
@@ -140,9 +140,6 @@ def count_of(holds: Expr, axis: int) -> Expr | None:
     found = Apply("min", (found, whole), most.element, SIGNED)
     count = Apply("select", (some, found, Number(0, most.element)), most.element)
     return count if most.element == "i32" else Apply("cast", (count,), "i32")
-
-
-_OPPOSITE = {"lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
 def _wide(expr: Expr) -> Expr:

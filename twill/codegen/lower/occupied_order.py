@@ -10,7 +10,6 @@ instance.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from twill.codegen.lower.longest_first import AXES, at
 from twill.codegen.lower.occupied import HERE, LINE, OccupiedInstances
@@ -25,6 +24,7 @@ from twill.codegen.warp.expression import (
     Number,
     NumPrograms,
     ProgramId,
+    inlined,
     less,
     multiply,
 )
@@ -95,7 +95,7 @@ def tells_lines_apart(order: OccupiedInstances) -> bool:
 
 def _weighed(order: OccupiedInstances) -> dict[str, Expr]:
     """Of the line `LINE`: how many instances it has, and what the longest of them reads, in units; 0 if none."""
-    size = _with(_on_line(order.bytes, order.lines), HERE, Local(NUMBER))
+    size = inlined(_on_line(order.bytes, order.lines), {HERE: Local(NUMBER)})
     units = Apply("min", (Local(UNITS, "i64"), Number(HEAVIEST, "i64")), "i64", SIGNED)
     some = Apply("max", (Apply("cast", (units,), "i32"), Number(0)), "i32", SIGNED)
     return {
@@ -110,19 +110,6 @@ def _line(lines: Expr) -> Expr:
     place = Local(TWICE)
     again = Apply("sub", (place, lines), "i32")
     return Apply("select", (less(place, lines), place, again), "i32")
-
-
-def _with(expr: Expr, name: str, value: Expr) -> Expr:
-    """The expression with another one in place of a scalar."""
-    match expr:
-        case Local(of_) if of_ == name:
-            return value
-        case Apply(_, operands):
-            return replace(expr, operands=tuple(_with(operand, name, value) for operand in operands))
-        case Lookup(index=place, condition=condition):
-            mask = None if condition is None else _with(condition, name, value)
-            return replace(expr, index=_with(place, name, value), condition=mask)
-    return expr
 
 
 # ---------------------------------------------------------------- lines of the grid

@@ -386,7 +386,7 @@ def outside(tools: Tools, block: int, made: list[Stmt]) -> LoweringScope:
     """A place outside of loops: the variables as they are, and the slots of held rings."""
 
     def find(source: Source) -> int:
-        return tools.registers.of((source.step, source.block))
+        return tools.registers.of(source.made)
 
     def slot(source: Source) -> SlotRef | None:
         place = tools.plan.place_of(source)

@@ -75,7 +75,7 @@ def pairing(plan: LoweringPlan) -> Sharing:
 
 def operands(plan: LoweringPlan, task: Task, position: int) -> Iterator[tuple[Place, int]]:
     """The loads of an operand of a product, and the axis of their tile that the result has, too."""
-    cell = plan.flat.steps[task.steps[-1]].operands[position]
+    cell = plan.last_step(task).operands[position]
     for block in plan.parts(task):
         source = plan.source(cell, block)
         if source is not None:

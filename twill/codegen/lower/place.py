@@ -109,7 +109,7 @@ class _Rings:
     ) -> Ring:
         """The ring that a task fills; loads of one tensor in several loops share one, also with straight-line code
         in front of them."""
-        cell = self.plan.flat.steps[task.steps[-1]].results[0]
+        cell = self.plan.last_step(task).results[0]
         shape, element = self.plan.tiles.core(cell) or (1,), self.plan.flat.cells[cell].type.element
         if task.place in self.scales.tiles:
             shape = (prod(shape),)  # chunks one behind the other

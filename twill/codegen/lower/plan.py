@@ -109,6 +109,10 @@ class LoweringPlan:
         """Bytes of shared memory of a CTA."""
         return share(self.machine, self.candidate.ctas)
 
+    def last_step(self, task: Task) -> Step:
+        """The step of the flat program that makes a task's result, or does what it does to memory."""
+        return self.flat.steps[task.steps[-1]]
+
     def blocks_of(self, region: int, node: Node) -> tuple[int, ...]:
         """Row blocks of a node, as the costed graph has them."""
         if (region, node.id) in self.tiles.columns:

@@ -68,9 +68,7 @@ class Puts:
         """A tile from global memory into the next slot. held: the registers that it was loaded to ahead (`ahead`)."""
         if held is not None:
             return self.from_registers(task, ring, held)
-        step = self.plan.flat.steps[task.steps[-1]]
-        assert step.op.access is not None
-        part = Part(step.op.access, step.results[0], task.block, self.halved(task))
+        step, part = self.loaded(task)
         cursor = self.cursors.of(ring.aref, "put")
         if ring.aref.transport != "tma":
             return [Acquire(cursor, line=task.node.line), *self.by_threads(part, ring, cursor, step, at)]
@@ -78,22 +76,26 @@ class Puts:
 
     def ahead(self, task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
         """A tile that threads load to the registers of its value, for `load` to store."""
-        step = self.plan.flat.steps[task.steps[-1]]
-        assert step.op.access is not None
-        part = Part(step.op.access, step.results[0], task.block, self.halved(task))
-        fragment = self.registers.of((task.steps[-1], task.block))
+        step, part = self.loaded(task)
+        fragment = self.registers.of(task.made)
         return [*self.rows_by_threads(part, fragment, (0, self.shape(task, ring)[0]), step, at)]
+
+    def loaded(self, task: Task) -> tuple[Step, Part]:
+        """The step of a load, and the part of the tile that it loads."""
+        step = self.plan.last_step(task)
+        assert step.op.access is not None
+        return step, Part(step.op.access, step.results[0], task.block, self.halved(task))
 
     def shape(self, task: Task, ring: Ring) -> tuple[int, ...]:
         """Of a tile that threads load and put into a ring: of scales in chunks, [rows, blocks]."""
-        cell = self.plan.flat.steps[task.steps[-1]].results[0]
+        cell = self.plan.last_step(task).results[0]
         return ring.buffer.shape if ring.scales is None else self.plan.tiles.shape(cell)
 
     def dealt(self, task: Task, ring: Ring) -> None:
         """Registers for such a tile, dealt to the threads of the group."""
         layout = runs(self.shape(task, ring), self.plan.tiles.target.threads)
-        name = self.plan.flat.steps[task.steps[-1]].op.name or "loaded"
-        self.registers.hold((task.steps[-1], task.block), name, ring.buffer.element, layout)
+        name = self.plan.last_step(task).op.name or "loaded"
+        self.registers.hold(task.made, name, ring.buffer.element, layout)
 
     def unless_loaded_by_earlier_loop(self, put: list[Stmt], task: Task, ring: Ring, at: Iteration) -> list[Stmt]:
         """A put of a tile that an earlier loop may have left in the ring."""
@@ -119,7 +121,7 @@ class Puts:
     def halved(self, task: Task) -> int:
         """The axis of a load's access of which each CTA of a pair has a half; -1 for none."""
         axis = self.sharing.halved.get(task.place, -1) if self.sharing is not None else -1
-        access = self.plan.flat.steps[task.steps[-1]].op.access
+        access = self.plan.last_step(task).op.access
         assert access is not None
         return -1 if axis < 0 else [n for n, one in enumerate(access.axes) if one.extent > 1][axis]
 
@@ -209,7 +211,7 @@ class Puts:
     def from_registers(self, task: Task, ring: Ring, held: int | None = None) -> list[Stmt]:
         """A computed tile into the next slot. held: where it is, if not in the registers of its value."""
         cursor = self.cursors.of(ring.aref, "put")
-        fragment = self.registers.of((task.steps[-1], task.block)) if held is None else held
+        fragment = self.registers.of(task.made) if held is None else held
         target, line = SlotRef(ring.buffer.id, cursor), task.node.line
         if ring.buffer.tensor:
             store = StoreAccumulator(fragment, target, line=line)

@@ -42,7 +42,7 @@ def choose_register_operands(plan: LoweringPlan, asked: Sequence[Group]) -> froz
 
 def registers(plan: LoweringPlan, task: Task) -> int:
     """Registers of each thread that a loaded tile takes as operand A; 0 if it cannot be one."""
-    cell = plan.flat.steps[task.steps[-1]].results[0]
+    cell = plan.last_step(task).results[0]
     shape, target = plan.tiles.core(cell), plan.tiles.target
     if target.mma is None or plan.flat.cells[cell].type.element not in ELEMENTS or len(shape) != 2:
         return 0
@@ -62,7 +62,7 @@ def only_multiplied(plan: LoweringPlan, task: Task, place: Place) -> bool:
     """Whether a task of a loop reads a tile as operand A, as it is, and as nothing else."""
     if task.node.kind != "mma" or task.region not in plan.loops or plan.parts(task) != (task.block,):
         return False
-    step = plan.flat.steps[task.steps[-1]]
+    step = plan.last_step(task)
     uses = [at for at, source in plan.sources(step, task.block) if plan.place_of(source) == place]
     return uses == [0] and not plan.tiles.is_transposed(step.operands[0])
 

@@ -170,16 +170,13 @@ class GroupSelector:
     def receive_held(self, ring: Ring) -> list[Stmt]:
         """A held tile that this group reads in registers, or multiplies from there, is fetched once."""
         task = self.plan.tasks[ring.key]
-        if ring.key in self.plan.register_operands:
-            cursor = self.cursors.of(ring.aref, "get")
-            variable = self.registers.of((task.steps[-1], task.block))
-            return [LoadShared(SlotRef(ring.buffer.id, cursor), variable, line=task.node.line)]
-        mine = [self.plan.tasks[p] for p in ring.readers if self.group in self.plan.tasks[p].groups]
-        in_registers = any(self.plan.place_of(s) == ring.key for t in mine for s in self.plan.register_sources(t))
-        if not in_registers or self.group in task.groups or task.node.kind == "load":
-            return []
+        if ring.key not in self.plan.register_operands:
+            mine = [self.plan.tasks[p] for p in ring.readers if self.group in self.plan.tasks[p].groups]
+            in_registers = any(self.plan.place_of(s) == ring.key for t in mine for s in self.plan.register_sources(t))
+            if not in_registers or self.group in task.groups or task.node.kind == "load":
+                return []
         cursor = self.cursors.of(ring.aref, "get")
-        variable = self.registers.of((task.steps[-1], task.block))
+        variable = self.registers.of(task.made)
         return [LoadShared(SlotRef(ring.buffer.id, cursor), variable, line=task.node.line)]
 
     # -- straight-line code -------------------------------------------------------------------

@@ -25,7 +25,7 @@ def staged(plan: LoweringPlan) -> list[Tile]:
     for task in plan.tasks.values():
         if task.node.kind not in ("store", "reduce_store") or task.node.transport != "tma":
             continue
-        cell = plan.flat.steps[task.steps[-1]].operands[0]
+        cell = plan.last_step(task).operands[0]
         if cell >= 0 and len(plan.tiles.core(cell)) == 2:
             shape, element = plan.tiles.core(cell), plan.flat.cells[cell].type.element
             for group in (copy for g in task.groups for copy in plan.same_stream(g)):

@@ -69,7 +69,7 @@ def lie_side_by_side(plan: LoweringPlan) -> bool:
 
 def _goes_on(plan: LoweringPlan, task: Task) -> bool:
     """Whether the rows of a tile begin behind those of the instance before, along axis 1."""
-    access = plan.flat.steps[task.steps[-1]].op.access
+    access = plan.last_step(task).op.access
     assert access is not None
     inner = access.axes[-1]
     makers = plan.wired.uniformity.makers

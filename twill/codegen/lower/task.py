@@ -33,6 +33,11 @@ class Task:
         """The row block, -1 if shared by all."""
         return self.place[2]
 
+    @property
+    def made(self) -> tuple[int, int]:
+        """The value that it makes: (step of the flat program, row block)."""
+        return self.steps[-1], self.block
+
 
 @dataclass(frozen=True)
 class Source:
@@ -43,3 +48,8 @@ class Source:
     block: int
     distance: int
     cell: int
+
+    @property
+    def made(self) -> tuple[int, int]:
+        """The value, as `Task.made`."""
+        return self.step, self.block

@@ -93,7 +93,7 @@ def refuse_not_emitted(plan: LoweringPlan) -> None:
 
 
 def _refuse_product(plan: LoweringPlan, task: Task, name: str) -> None:
-    cell = plan.flat.steps[task.steps[-1]].results[0]
+    cell = plan.last_step(task).results[0]
     element, shape = plan.flat.cells[cell].type.element, plan.tiles.core(cell)
     if len(shape) != 2 or not plan.tiles.target.has_result(*shape):
         sizes = " x ".join(map(str, shape))
@@ -144,7 +144,7 @@ def accumulates(task: Task, number: Expr, tools: Tools) -> Expr:
     """Whether an MMA adds to what its slot has, in iteration `number`: the first one of a sum overwrites it. Raises
     UnsupportedInKernel if it would add to anything else than its own accumulator, from zero on."""
     plan, use = tools.plan, use_of(tools.plan, task)
-    step = plan.flat.steps[task.steps[-1]]
+    step = plan.last_step(task)
     if use is TensorUse.UPDATED:
         return Number(1, "i1")
     if len(step.operands) < 3:
@@ -242,7 +242,7 @@ def load_accumulators(rings: Sequence[Ring], begun: Expr, tools: Tools) -> list[
     made: list[Stmt] = []
     for ring in rings:
         task = tools.plan.tasks[ring.key]
-        line, variable = task.node.line, tools.registers.of((task.steps[-1], task.block))
+        line, variable = task.node.line, tools.registers.of(task.made)
         mine = ring.use is TensorUse.UPDATED  # whose slot it keeps until the next loop fills it
         cursor = tools.cursors.of(ring.aref, "put" if mine else "get")
         load = LoadAccumulator(SlotRef(ring.buffer.id, cursor), variable, line=line)

@@ -156,7 +156,7 @@ class _TensorRings:
 
     def cell(self, task: Task) -> int:
         """The cell of a task's result."""
-        return self.plan.flat.steps[task.steps[-1]].results[0]
+        return self.plan.last_step(task).results[0]
 
     def element(self, task: Task) -> str:
         """The type of its elements."""
@@ -224,7 +224,7 @@ class _TensorRings:
         """Whether an MMA reads what is made at `place` as operand A, as it is, and as nothing else."""
         if task.node.kind != "mma" or self.plan.parts(task) != (task.block,):
             return False
-        step = self.plan.flat.steps[task.steps[-1]]
+        step = self.plan.last_step(task)
         uses = [at for at, source in self.plan.sources(step, task.block) if self.plan.place_of(source) == place]
         return uses == [0] and not self.plan.tiles.is_transposed(step.operands[0])
 

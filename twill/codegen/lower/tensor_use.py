@@ -69,7 +69,7 @@ def use_of(plan: LoweringPlan, task: Task) -> TensorUse:
 
 def is_summed(plan: LoweringPlan, task: Task) -> bool:
     """Whether an MMA adds to what it made in the iteration before."""
-    step = plan.flat.steps[task.steps[-1]]
+    step = plan.last_step(task)
     carry = plan.wired.wiring.argument.get(plan.tiles.view(step.operands[2]).base) if len(step.operands) > 2 else None
     source = plan.source(carry.yielded, task.block) if carry is not None else None
     return source is not None and plan.place_of(source) == task.place
@@ -77,7 +77,7 @@ def is_summed(plan: LoweringPlan, task: Task) -> bool:
 
 def continues(plan: LoweringPlan, task: Task) -> Task | None:
     """The MMA of the same iteration and issuer to whose result an MMA adds, if nobody else reads that."""
-    step = plan.flat.steps[task.steps[-1]]
+    step = plan.last_step(task)
     source = plan.source(step.operands[2], task.block) if len(step.operands) > 2 else None
     found = plan.tasks.get(plan.place_of(source)) if source is not None and not source.distance else None
     if found is None or found.region != task.region or not plan.is_in_tensor_memory(found):
@@ -96,7 +96,7 @@ def continued_by(plan: LoweringPlan, task: Task) -> Task | None:
 def begun_by(plan: LoweringPlan, task: Task) -> Task | None:
     """The MMA of an earlier loop with whose sum that of an MMA begins, if nobody else reads it: both add to one
     slot."""
-    step = plan.flat.steps[task.steps[-1]]
+    step = plan.last_step(task)
     carry = plan.wired.wiring.argument.get(plan.tiles.view(step.operands[2]).base) if len(step.operands) > 2 else None
     begin = plan.source(carry.init, task.block) if carry is not None and not carry.pure else None
     found = plan.tasks.get(plan.place_of(begin)) if begin is not None else None

@@ -27,7 +27,7 @@ from twill.codegen.lower.unsigned import (
     select,
     times,
 )
-from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number
+from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, inlined
 from twill.codegen.warp.program import (
     INSTANCE,
     INSTANCES,
@@ -132,22 +132,13 @@ def _in_turns(found: Sequence[Stmt], indices: Sequence[Expr]) -> tuple[list[Stmt
     place = rest(INSTANCE, "instances")
     turn = Define(("turn", "in_order"), (over(INSTANCE, "instances"), place), note="which instance of a pair")
     moved = [
-        replace(stmt, values=tuple(renamed(value, INSTANCE, "in_order") for value in stmt.values))
+        replace(stmt, values=tuple(inlined(value, {INSTANCE: of("in_order")}) for value in stmt.values))
         for stmt in found
         if isinstance(stmt, Define)
     ]
     assert len(moved) == len(found)
-    x, y, z = (renamed(index, INSTANCE, "in_order") for index in indices)
+    x, y, z = (inlined(index, {INSTANCE: of("in_order")}) for index in indices)
     return [turn, *moved], (x, y, z), times(2, "instances")
-
-
-def renamed(expr: Expr, name: str, other: str) -> Expr:
-    """The expression with another scalar in place of one."""
-    if isinstance(expr, Local) and expr.name == name:
-        return replace(expr, name=other)
-    if isinstance(expr, Apply):
-        return replace(expr, operands=tuple(renamed(operand, name, other) for operand in expr.operands))
-    return expr
 
 
 def _own_of_pair(cluster: Cluster, pair: Expr) -> list[Stmt]:
@@ -168,7 +159,7 @@ def _turn_of_pair(cluster: Cluster, pair: Expr, mine: Expr, other: Expr, last: E
     """A CTA's own instance of a pair that is together; else the one whose turn it is."""
     assert cluster.together is not None
     axis, both = cluster.axis, Local("both", "i1")
-    theirs = renamed(cluster.together, NEIGHBOUR, "others")
+    theirs = inlined(cluster.together, {NEIGHBOUR: Local("others")})
     alike = at(theirs, axis, Local("own"))
     turns = least(plus("pair", "turn"), last)
     alone = Apply("and", (equal("cta", "turn"), below(plus("pair", "turn"), grid(axis))), "i1")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, NumPrograms
 
 Term = Expr | str | int
@@ -31,39 +33,8 @@ def apply(kind: str, *operands: Term) -> Expr:
     return Apply(kind, tuple(map(of, operands)), "u32", (("signed", 0),) if kind in _SIGNS else ())
 
 
-def plus(left: Term, right: Term) -> Expr:
-    """left + right."""
-    return apply("add", left, right)
-
-
-def minus(left: Term, right: Term) -> Expr:
-    """left - right."""
-    return apply("sub", left, right)
-
-
-def times(left: Term, right: Term) -> Expr:
-    """left * right."""
-    return apply("mul", left, right)
-
-
-def over(left: Term, right: Term) -> Expr:
-    """left / right."""
-    return apply("div", left, right)
-
-
-def rest(left: Term, right: Term) -> Expr:
-    """left % right."""
-    return apply("rem", left, right)
-
-
-def least(left: Term, right: Term) -> Expr:
-    """The smaller one."""
-    return apply("min", left, right)
-
-
-def most(left: Term, right: Term) -> Expr:
-    """The larger one."""
-    return apply("max", left, right)
+plus, minus, times, over, rest = (partial(apply, kind) for kind in ("add", "sub", "mul", "div", "rem"))
+least, most = (partial(apply, kind) for kind in ("min", "max"))
 
 
 def select(condition: Expr, left: Term, right: Term) -> Expr:
@@ -71,11 +42,9 @@ def select(condition: Expr, left: Term, right: Term) -> Expr:
     return Apply("select", (condition, of(left), of(right)), "u32")
 
 
-def equal(left: Term, right: Term) -> Expr:
-    """Whether they are equal."""
-    return Apply("compare", (of(left), of(right)), "i1", (("predicate", "eq"), ("signed", 0)))
+def compare(predicate: str, left: Term, right: Term) -> Expr:
+    """Whether it holds."""
+    return Apply("compare", (of(left), of(right)), "i1", (("predicate", predicate), ("signed", 0)))
 
 
-def below(left: Term, right: Term) -> Expr:
-    """left < right."""
-    return Apply("compare", (of(left), of(right)), "i1", (("predicate", "lt"), ("signed", 0)))
+equal, below = (partial(compare, predicate) for predicate in ("eq", "lt"))

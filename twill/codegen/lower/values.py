@@ -41,15 +41,15 @@ class Values:
         """Unites every MMA's result with its addend, where that is made by a task of this group in the same
         region and nothing else needs it afterwards."""
         for task in tasks:
-            source = None if (task.steps[-1], task.block) in self.apart else self.addend(task)
+            source = None if task.made in self.apart else self.addend(task)
             if source is not None and self.may_overwrite(source, task):
-                self.unite((task.steps[-1], task.block), (source.step, source.block))
+                self.unite(task.made, source.made)
 
     def addend(self, task: Task) -> Source | None:
         """What an MMA adds to in registers, where that is made in the same region."""
         if task.node.kind != "mma" or self.plan.is_in_tensor_memory(task):
             return None
-        step = self.plan.flat.steps[task.steps[-1]]
+        step = self.plan.last_step(task)
         source = self.plan.source(step.operands[2], task.block) if len(step.operands) > 2 else None
         if source is None or self.plan.home[source.step][0] != task.region:
             return None
@@ -60,7 +60,7 @@ class Values:
         """Whether a task is an MMA whose result has registers beside those of what it adds to, of which it gets a copy:
         because others read that afterwards, or it is made anew while they still do."""
         source = self.addend(task)
-        return source is not None and self.find((task.steps[-1], task.block)) != self.find((source.step, source.block))
+        return source is not None and self.find(task.made) != self.find(source.made)
 
     def sum_in_place(self, tasks: list[Task]) -> None:
         """Unites what threads make of the sum of MMAs so far, for the next MMA to add to, with that sum, where the
@@ -71,11 +71,11 @@ class Values:
             nodes = next((n for n in sums[task.region] if task.node.id in n), [])
             before = [self.plan.wired.steps[task.region, node][-1] for node in nodes if node < task.node.id]
             for source in self.plan.register_sources(task):
-                if source.step not in before[-1:] or source.distance or (source.step, source.block) in self.apart:
+                if source.step not in before[-1:] or source.distance or source.made in self.apart:
                     continue
                 readers = self.plan.readers(self.plan.place_of(source))
                 if all(reader.place == task.place for reader in readers):
-                    self.unite((task.steps[-1], task.block), (source.step, source.block))
+                    self.unite(task.made, source.made)
 
     def may_overwrite(self, source: Source, task: Task) -> bool:
         """Whether the MMA is the last that needs its addend: carried ones, and those read only by it."""
@@ -96,22 +96,22 @@ def shared_values(plan: LoweringPlan, group: int, apart: frozenset[Made] = froze
 
 def touched(plan: LoweringPlan, task: Task) -> tuple[Made, ...]:
     """The values of an MMA that its retirement frees: its result, and operands A in registers."""
-    step = plan.flat.steps[task.steps[-1]]
-    found = [(task.steps[-1], task.block)]
+    step = plan.last_step(task)
+    found = [task.made]
     for block in plan.parts(task):
         if fetches(plan, task, block):
             found.append(fetched(task, block))
             continue
         a = plan.source(step.operands[0], block)
         if a is not None and not plan.in_slot(task, step, 0, a):
-            found.append((a.step, a.block))
+            found.append(a.made)
     return tuple(found)
 
 
 def fetches(plan: LoweringPlan, task: Task, block: int) -> bool:
     """Whether an MMA fetches operand A into registers: its result has fewer rows than an instruction makes, which would
     read as many from shared memory."""
-    step = plan.flat.steps[task.steps[-1]]
+    step = plan.last_step(task)
     if not plan.tiles.target.is_padded(plan.tiles.shape(step.results[0])[0]):
         return False
     a = plan.source(step.operands[0], block)
@@ -133,7 +133,7 @@ class Reading:
     @property
     def made(self) -> Made:
         """The value."""
-        return self.source.step, self.source.block
+        return self.source.made
 
     @property
     def key(self) -> tuple[EventKey, Made, int]:

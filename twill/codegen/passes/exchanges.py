@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from twill.codegen.passes.paths import PathAnalysis
 from twill.codegen.warp.choices import Choices, each_body
+from twill.codegen.warp.paths import FactAnalysis
 from twill.codegen.warp.program import (
     Elect,
     Histogram,
@@ -38,7 +38,7 @@ def with_waits(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return tuple(_waiting(body, needing))
 
 
-class ScratchAnalysis(PathAnalysis[int]):
+class ScratchAnalysis(FactAnalysis[int]):
     """Goes through a body. needing: the identities of the reductions that need a wait."""
 
     def __init__(self, needing: set[int]) -> None:

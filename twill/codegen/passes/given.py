@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from twill.codegen.warp.expression import Apply, Expr, Local, Symbol
+from twill.codegen.warp.expression import Expr, Symbol
 from twill.codegen.warp.parameters import is_of_launch, nodes
 from twill.codegen.warp.program import Define, Given, WarpProgram
 
@@ -39,12 +39,3 @@ def with_given(program: WarpProgram, found: Mapping[str, Expr]) -> WarpProgram:
     at = next((number for number, stmt in enumerate(setup) if not isinstance(stmt, Define | Given)), len(setup))
     made = (Given(name, value) for name, value in found.items())
     return replace(program, setup=(*setup[:at], *made, *setup[at:]))
-
-
-def inlined(expr: Expr, known: Mapping[str, Expr]) -> Expr:
-    """An expression with the values of the scalars that are known."""
-    if isinstance(expr, Local):
-        return known.get(expr.name, expr)
-    if isinstance(expr, Apply):
-        return replace(expr, operands=tuple(inlined(part, known) for part in expr.operands))
-    return expr

@@ -18,9 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from twill.codegen.passes.given import inlined, may_be_given, with_given
+from twill.codegen.passes.given import may_be_given, with_given
 from twill.codegen.warp.choices import Choices, each_body
-from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId
+from twill.codegen.warp.expression import Apply, Expr, Local, Number, ProgramId, inlined
 from twill.codegen.warp.program import Let, Stmt, WarpGroup, WarpProgram
 from twill.manifest.evaluate import RECIPROCAL, RECIPROCAL_SHIFT
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from twill.codegen.lower.memory import SharedMemoryPlan
-from twill.codegen.passes.paths import PathAnalysis
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.layout import Layout, Uniform
+from twill.codegen.warp.paths import FactAnalysis
 from twill.codegen.warp.program import (
     BulkCommit,
     BulkWait,
@@ -148,7 +148,7 @@ class Waits:
     fence: bool = False
 
 
-class OrderAnalysis(PathAnalysis[Touch]):
+class OrderAnalysis(FactAnalysis[Touch]):
     """Goes through a body. needing: the waits that statements need in front of them, by the statement's identity."""
 
     def __init__(self, program: WarpProgram, group: WarpGroup, pairs: Pairs) -> None:

@@ -24,9 +24,9 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from twill.codegen.passes.given import inlined, may_be_given, with_given
+from twill.codegen.passes.given import may_be_given, with_given
 from twill.codegen.warp.choices import Choices, each_body
-from twill.codegen.warp.expression import Apply, Expr, Local, Number, NumPrograms
+from twill.codegen.warp.expression import Apply, Expr, Local, Number, NumPrograms, inlined
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (
     Let,

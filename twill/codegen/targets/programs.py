@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from twill import exc
 from twill.codegen.targets.base import target_of
 from twill.graph.build import dependence_graph
@@ -25,10 +27,12 @@ def program_on(program: TileProgram, machine: Machine, integers: bool = True) ->
         return program
     if not target.has_tensor_memory:
         return program
+    made = program
     if integers and target.mma is not None and target.mma.integers:
-        program = whole_integers(program, target.contracted("i8"))
-    program = transpose_short(separate_sums(program), target.has_rows)
-    return put_products_in_loops(repeat_rows(program, target.tensor_rows))
+        made = whole_integers(made, target.contracted("i8"))
+    made = transpose_short(separate_sums(made), target.has_rows)
+    made = put_products_in_loops(repeat_rows(made, target.tensor_rows))
+    return made if made is program else replace(made, original=program.original or program)
 
 
 def graph_on(program: TileProgram, graph: DependenceGraph, machine: Machine) -> DependenceGraph:

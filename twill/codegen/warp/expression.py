@@ -20,8 +20,8 @@ Division of integers truncates towards zero and the remainder has the sign of th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 
@@ -141,6 +141,11 @@ def add(left: Expr, right: Expr) -> Expr:
     return Apply("add", (left, right), wider(left, right))
 
 
+def moved(expr: Expr, by: int) -> Expr:
+    """expr + by, in its own type."""
+    return add(expr, Number(by, expr.element))
+
+
 def multiply(left: Expr, right: Expr) -> Expr:
     """left * right, folded where both are literals or one is 0 or 1."""
     if isinstance(left, Number) and isinstance(right, Number):
@@ -160,6 +165,25 @@ def subtract(left: Expr, right: Expr) -> Expr:
     if right == Number(0, right.element):
         return left
     return Apply("sub", (left, right), wider(left, right))
+
+
+def replaced(expr: Expr, known: Callable[[Expr], Expr | None]) -> Expr:
+    """The expression with others in place of parts of it. known: what stands in place of one; None: itself."""
+    found = known(expr)
+    if found is not None:
+        return found
+    match expr:
+        case Apply(_, operands):
+            return replace(expr, operands=tuple(replaced(operand, known) for operand in operands))
+        case Lookup(index=index, condition=condition):
+            mask = None if condition is None else replaced(condition, known)
+            return replace(expr, index=replaced(index, known), condition=mask)
+    return expr
+
+
+def inlined(expr: Expr, known: Mapping[str, Expr]) -> Expr:
+    """The expression with the values of scalars that are known in place of their names."""
+    return replaced(expr, lambda part: known.get(part.name) if isinstance(part, Local) else None)
 
 
 def less(left: Expr, right: Expr) -> Expr:

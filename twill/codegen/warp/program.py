@@ -204,7 +204,7 @@ __all__ = [
     "SchedulingStmt", "Seek", "SetProgramId", "Settle", "ShowMaps", "Skip", "SlotRef", "Stmt", "StopUnless",
     "StoreAccumulator", "StoreGlobal", "StoreScales", "StoreShared", "SumOver", "SumParts", "Sync", "TENSOR_BYTES",
     "TensorMapSpec", "TensorMultiply", "TmaLoad", "TmaStore", "Visit", "WARP_VOTE", "WaitGroups", "WarpGroup",
-    "WarpProgram", "Window", "WindowAxis", "WindowIndex", "walk", "with_blocks",
+    "WarpProgram", "Window", "WindowAxis", "WindowIndex", "blocks_of", "blocks_within", "walk", "with_blocks",
 ]  # fmt: skip
 
 
@@ -352,9 +352,7 @@ class WarpProgram:
 def with_blocks(stmt: Stmt, made: Callable[[tuple[Stmt, ...]], Iterable[Stmt]]) -> Stmt:
     """The statement with each of its own blocks made anew; as it is if it has none."""
     match stmt:
-        case PublishInstance() | Elect():
-            return replace(stmt, body=tuple(made(stmt.body)))
-        case ScalarLoop():
+        case PublishInstance() | Elect() | ScalarLoop():
             return replace(stmt, body=tuple(made(stmt.body)))
         case If():
             return replace(stmt, body=tuple(made(stmt.body)), otherwise=tuple(made(stmt.otherwise)))
@@ -369,15 +367,25 @@ def with_blocks(stmt: Stmt, made: Callable[[tuple[Stmt, ...]], Iterable[Stmt]]) 
     return stmt
 
 
+def blocks_of(stmt: Stmt) -> tuple[tuple[Stmt, ...], ...]:
+    """A statement's own blocks, in order; () if it has none."""
+    if isinstance(stmt, If):
+        return stmt.body, stmt.otherwise
+    if isinstance(stmt, PublishInstance | ScalarLoop | Elect):
+        return (stmt.body,)
+    return (*stmt.prologue, *stmt.steadies, *stmt.epilogue) if isinstance(stmt, Pipeline) else ()
+
+
+def blocks_within(block: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
+    """A block and all blocks within it."""
+    yield block
+    for inner in (inner for stmt in block for inner in blocks_of(stmt)):
+        yield from blocks_within(inner)
+
+
 def walk(stmts: tuple[Stmt, ...]) -> Iterator[Stmt]:
     """Every statement of a block, nested ones included, in order."""
     for stmt in stmts:
         yield stmt
-        if isinstance(stmt, If):
-            yield from walk(stmt.body)
-            yield from walk(stmt.otherwise)
-        elif isinstance(stmt, PublishInstance | ScalarLoop | Elect):
-            yield from walk(stmt.body)
-        elif isinstance(stmt, Pipeline):
-            for block in (*stmt.prologue, *stmt.steadies, *stmt.epilogue):
-                yield from walk(block)
+        for block in blocks_of(stmt):
+            yield from walk(block)

@@ -105,6 +105,11 @@ class SlotRef:
     rows: tuple[int, int] | None = None
     columns: tuple[int, int] | None = None
 
+    @property
+    def whole(self) -> SlotRef:
+        """All of the slot."""
+        return SlotRef(self.buffer, self.cursor)
+
 
 # ---------------------------------------------------------------- operands
 @dataclass(frozen=True)

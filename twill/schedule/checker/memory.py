@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from twill.graph.costed import CostedGraph, CostedValue, Instruction, Invariant, Storage
+from twill.graph.costed import CostedGraph, CostedValue, Instruction, Storage
 from twill.machine.description import Context, Machine
 from twill.schedule.checker.timeline import Timeline
 from twill.schedule.checker.violation import BrokenRule, violation
@@ -88,7 +88,7 @@ def rings(timeline: Timeline, buffers: tuple[ScheduledBuffer, ...]) -> tuple[lis
     return result, found
 
 
-def residents(graph: CostedGraph) -> tuple[Storage | Invariant, ...]:
+def residents(graph: CostedGraph) -> tuple[Storage, ...]:
     """Everything that occupies a memory during the whole loop: storages and invariants."""
     return (*graph.storages, *graph.invariants)
 

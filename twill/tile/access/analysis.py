@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from twill.tile.access.loop import analyse_loop
 from twill.tile.access.rules import SymbolicStep, not_affine, symbolic, term
 from twill.tile.access.scalar import Fact, SymbolicScalars
 from twill.tile.access.value import ZERO, AffineTile, DescriptorWindow, NotAffine, Symbolic, scalar
 from twill.tile.affine import Polynomial
-from twill.tile.program import Argument, Loop, Op, TileProgram, TileType, Value
+from twill.tile.program import Argument, Loop, Op, TileProgram, TileType, Value, every
 from twill.tile.vocabulary import ELEMENTWISE, SOURCES
 
 PURE = frozenset({*SOURCES, *ELEMENTWISE})
@@ -21,7 +19,7 @@ class Numbering:
 
     def __init__(self, program: TileProgram) -> None:
         self.values = list(program.values)
-        self._next = max(item_ids(program.body), default=-1) + 1
+        self._next = max((item.id for item in every(program.body)), default=-1) + 1
 
     def value(self, kind: TileType, like: Op | Loop, name: str = "") -> int:
         """A new value with the line and (if it is an operation) name of `like`."""
@@ -34,14 +32,6 @@ class Numbering:
         self._next += 1
         given: tuple[tuple[str, object], ...] = tuple(attributes.items())
         return Op(self._next - 1, kind, operands, (result,), given, like.line, self.values[result].name)  # type: ignore[arg-type]
-
-
-def item_ids(items: tuple[Op | Loop, ...]) -> Iterator[int]:
-    """The ids of all operations and loops."""
-    for item in items:
-        yield item.id
-        if isinstance(item, Loop):
-            yield from item_ids(item.body)
 
 
 class Analysis:

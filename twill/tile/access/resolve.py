@@ -128,7 +128,7 @@ class _Rewriter:
         self.analysis = analysis
         self.program = analysis.program
         self.idle, self.data = idle_masks(analysis), DataScalars(analysis)
-        self.makers = {result: op for op in self.program.ops() for result in op.results}
+        self.makers = self.program.makers
         self.uses = {operand for op in self.program.ops() for operand in op.operands}
         loops = list(loops_of(self.program.body))
         for loop in loops:

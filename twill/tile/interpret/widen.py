@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Literal
 
-from twill.tile.program import Loop, Op, TileProgram, TileType
+from twill.tile.program import Op, TileProgram, TileType
 
 NARROW = ("f16", "bf16", "f8e4m3", "f8e5m2")
 
@@ -21,8 +21,7 @@ def widened(program: TileProgram, to: Wide = "f32") -> TileProgram:
         program,
         arguments=tuple(replace(one, type=_type(one.type, to)) for one in program.arguments),
         values=tuple(replace(one, type=_type(one.type, to)) for one in program.values),
-        body=tuple(map(partial(_item, to=to), program.body)),
-    )
+    ).with_ops(partial(_op, to=to))
 
 
 def wide(element: str, to: Wide = "f32") -> str:
@@ -35,9 +34,5 @@ def _type(kind: TileType, to: Wide) -> TileType:
     return TileType(kind.shape, wide(kind.element, to))
 
 
-def _item(item: Op | Loop, to: Wide) -> Op | Loop:
-    if isinstance(item, Loop):
-        return replace(item, body=tuple(map(partial(_item, to=to), item.body)))
-    if item.access is None:
-        return item
-    return replace(item, access=replace(item.access, element=wide(item.access.element, to)))
+def _op(op: Op, to: Wide) -> Op:
+    return op if op.access is None else replace(op, access=replace(op.access, element=wide(op.access.element, to)))

@@ -26,9 +26,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from twill.tile.dead_code import compact
 from twill.tile.program import Items, Loop, Op, TileProgram
-from twill.tile.rewrite.writer import OpWriter
+from twill.tile.rewrite.op_rewriter import OpRewriter
 from twill.tile.vocabulary import MMA
 
 COPY = "cast"  # to the same type; a bitcast costs nothing, and would be a part of what reads it
@@ -38,36 +37,20 @@ SEEN = ("broadcast", "expand_dims", "reshape", "transpose", "slice")  # the same
 
 def copy_carried_loads(program: TileProgram) -> TileProgram:
     """The program with such copies in its loops; the same one if no loop carries on what it loads or multiplies."""
-    copier = _Copier(program)
-    body = copier.block(program.body)
-    if not copier.changed:
-        return program
-    return compact(replace(program, body=body, values=tuple(copier.write.values)))
+    return _Copier(program).rewritten()
 
 
 @dataclass
-class _Copier:
-    program: TileProgram
-    changed: bool = False
+class _Copier(OpRewriter):
+    """carried: by the loop whose body is written."""
 
-    def __post_init__(self) -> None:
-        self.write = OpWriter(self.program)
+    carried: Collection[int] = ()
 
-    def block(self, items: Items, carried: Collection[int] = ()) -> Items:
-        """The items of a block. carried: by the loop whose body it is."""
-        found: list[Op | Loop] = []
-        for item in items:
-            if isinstance(item, Loop):
-                found.append(self.loop(item))
-            elif item.kind in MMA:
-                found += self.multiplied(item, carried)
-            else:
-                found.append(item)
-        return tuple(found)
-
-    def loop(self, loop: Loop) -> Loop:
+    def loop(self, loop: Loop) -> Items:
         """The loop with the loops in it."""
-        inner = self.block(loop.body, {carry.argument for carry in loop.carried})
+        around, self.carried = self.carried, {carry.argument for carry in loop.carried}
+        inner = self.block(loop.body)
+        self.carried = around
         makers = {result: item for item in inner if isinstance(item, Op) for result in item.results}
         copies = dict[int, int]()
         self.write.made = []
@@ -78,23 +61,23 @@ class _Copier:
                 copies[value] = self.copy(value, makers[value].line)
         self.changed |= bool(copies)
         carried = tuple(replace(carry, yielded=copies.get(carry.yielded, carry.yielded)) for carry in loop.carried)
-        return replace(loop, body=(*inner, *self.write.made), carried=carried)
+        return (replace(loop, body=(*inner, *self.write.made), carried=carried),)
 
-    def multiplied(self, op: Op, carried: Collection[int]) -> list[Op]:
-        """An MMA, behind the copies that it reads."""
-        self.write.made = []
+    def instead(self, op: Op) -> list[Op]:
+        """The operation; an MMA behind the copies that it reads."""
+        if op.kind not in MMA:
+            return [op]
         operands = list(op.operands)
         for position in (0, 1):
             views, base = seen(operands[position], self.write.makers)
-            if base not in carried or self.write.values[base].type.element in SPLIT:
+            if base not in self.carried or self.write.values[base].type.element in SPLIT:
                 continue
             value = self.copy(base, op.line)
             for view in views:
                 kind = self.write.values[view.results[0]].type
                 value = self.write.op(view.kind, (value,), kind, view.line, view.name, **dict(view.attributes))
             operands[position] = value
-        self.changed |= bool(self.write.made)
-        return [*self.write.made, replace(op, operands=tuple(operands))]
+        return [*self.write.made, replace(op, operands=tuple(operands))] if self.write.made else [op]
 
     def copy(self, value: int, line: int) -> int:
         """Of a tile, in registers."""

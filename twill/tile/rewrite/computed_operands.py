@@ -22,9 +22,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-from twill.tile.dead_code import compact
 from twill.tile.program import Carry, Items, Loop, Op, TileProgram, TileType
-from twill.tile.rewrite.writer import OpWriter
+from twill.tile.rewrite.op_rewriter import OpRewriter
 from twill.tile.vocabulary import ELEMENTWISE
 
 ROWS, COLUMNS = 64, 256  # of a left operand in registers its rows are a multiple, and the most columns of a right one
@@ -41,26 +40,21 @@ def is_copied(op: Op | None) -> bool:
 def transpose_computed(program: TileProgram) -> TileProgram:
     """The program with such products of its loops transposed; the same one if there are none, or if something of them
     is used in another way than element by element, reduced along an axis, carried or stored."""
-    exchange = Exchange(program)
-    if not exchange.products or not exchange.spreads():
-        return program
-    body = exchange.block(program.body)
-    return compact(replace(program, body=body, values=tuple(exchange.write.values)))
+    return Exchange(program).rewritten()
 
 
 @dataclass
-class Exchange:
+class Exchange(OpRewriter):
     """products: the products to transpose, by operation. across: values that are made transposed. made: their
     transposes. alike: operations whose results are transposed if an operand is."""
 
-    program: TileProgram
     across: set[int] = field(default_factory=set)
     made: dict[int, int] = field(default_factory=dict)
     alike: Collection[str] = tuple(ELEMENTWISE)
 
     def __post_init__(self) -> None:
-        self.write = OpWriter(self.program)
-        self.makers = dict(self.write.makers)
+        super().__post_init__()
+        self.makers = self.program.makers
         self.products = self.chosen()
 
     def chosen(self) -> set[int]:
@@ -145,17 +139,14 @@ class Exchange:
 
     # -- the program --------------------------------------------------------------------------
 
-    def block(self, items: Items) -> Items:
-        """The items, with what is made transposed in place of what it is the transpose of."""
-        found: list[Op | Loop] = []
-        for item in items:
-            self.write.made = []
-            made = self.loop(item) if isinstance(item, Loop) else self.operation(item)
-            found += made
-        return tuple(found)
+    def rewritten(self) -> TileProgram:
+        """The program, with what is made transposed in place of what it is the transpose of; the same one if nothing
+        is."""
+        return super().rewritten() if self.products and self.spreads() else self.program
 
-    def loop(self, loop: Loop) -> list[Op | Loop]:
+    def loop(self, loop: Loop) -> Items:
         """A loop that carries transposed what is made transposed."""
+        self.write.made = []
         carried: list[Carry] = []
         for carry in loop.carried:
             if carry.argument not in self.across:
@@ -167,9 +158,9 @@ class Exchange:
         before = self.write.made
         body = self.block(loop.body)
         carried = [replace(carry, yielded=self.made.get(carry.yielded, carry.yielded)) for carry in carried]
-        return [*before, replace(loop, carried=tuple(carried), body=body)]
+        return (*before, replace(loop, carried=tuple(carried), body=body))
 
-    def operation(self, op: Op) -> list[Op | Loop]:
+    def instead(self, op: Op) -> list[Op]:
         """An operation on transposes, and what it needs in front of it."""
         operands: tuple[int, ...]
         if op.id in self.products:

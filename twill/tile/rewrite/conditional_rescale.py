@@ -15,7 +15,7 @@ The factor is marked, too, where m is more than a shift: maxima move seldom by t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -114,8 +114,8 @@ def made_conditional(done: RescaleReport, walk: RescaleAnalysis, shifts: tuple[S
         return done
     slack = GROWTH / max(reach(law) for law in walk.laws.values())
     maxima = {shift.maximum.id: shift for shift in shifts}
-    program = with_ops(
-        mark(done.program, factors), lambda op: conditional_maximum(op, maxima[op.id], slack) if op.id in maxima else op
+    program = mark(done.program, factors).with_ops(
+        lambda op: conditional_maximum(op, maxima[op.id], slack) if op.id in maxima else op
     )
     return replace(done, program=program, conditional=(*done.conditional, *shifts))
 
@@ -164,15 +164,6 @@ def is_change(law: Law, changes: set[tuple[tuple[str, float], ...]]) -> bool:
 
 def mark(program: TileProgram, factors: tuple[int, ...]) -> TileProgram:
     """The program with those multiplications marked."""
-    return with_ops(
-        program, lambda op: replace(op, attributes=(*op.attributes, (OFTEN_ONE, 1))) if op.id in factors else op
+    return program.with_ops(
+        lambda op: replace(op, attributes=(*op.attributes, (OFTEN_ONE, 1))) if op.id in factors else op
     )
-
-
-def with_ops(program: TileProgram, change: Callable[[Op], Op]) -> TileProgram:
-    """The program with every operation changed."""
-
-    def items(body: tuple[Op | Loop, ...]) -> tuple[Op | Loop, ...]:
-        return tuple(change(i) if isinstance(i, Op) else replace(i, body=items(i.body)) for i in body)
-
-    return replace(program, body=items(program.body))

@@ -8,10 +8,10 @@ rows of x), so it is computed of its negative, which is exact::
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from twill.tile.program import Items, Loop, Op, TileProgram
-from twill.tile.rewrite.writer import OpWriter
+from twill.tile.program import Op, TileProgram
+from twill.tile.rewrite.op_rewriter import OpRewriter
 from twill.tile.vocabulary import MMA, VIEWS
 
 OPERANDS = 2  # A and B, which a tensor core reads; an addend may be any
@@ -19,9 +19,7 @@ OPERANDS = 2  # A and B, which a tensor core reads; an addend may be any
 
 def compute_constants(program: TileProgram) -> TileProgram:
     """The program with such operands computed in front of their products; the same one if there are none."""
-    writer = _Constants(program, OpWriter(program))
-    body = writer.block(program.body)
-    return replace(program, body=body, values=tuple(writer.write.values)) if writer.changed else program
+    return _Constants(program).rewritten()
 
 
 def is_lowest(op: Op, element: str) -> bool:
@@ -30,29 +28,13 @@ def is_lowest(op: Op, element: str) -> bool:
     return isinstance(number, int) and element[0] in "iu" and number == -(1 << int(element[1:]) - 1)
 
 
-@dataclass
-class _Constants:
-    program: TileProgram
-    write: OpWriter
-    changed: bool = False
-
-    def block(self, items: Items) -> Items:
-        """The items with what is computed for their products in front of them."""
-        found: list[Op | Loop] = []
-        for item in items:
-            if isinstance(item, Loop):
-                found.append(replace(item, body=self.block(item.body)))
-                continue
-            self.write.made = []
-            made = self.product(item) if item.kind in MMA else item
-            found += [*self.write.made, made]
-        return tuple(found)
-
-    def product(self, op: Op) -> Op:
-        """The product of operands that are made."""
+class _Constants(OpRewriter):
+    def instead(self, op: Op) -> list[Op]:
+        """The operation; a product behind what is computed for it."""
+        if op.kind not in MMA:
+            return [op]
         operands = (*(self.made(op, value) for value in op.operands[:OPERANDS]), *op.operands[OPERANDS:])
-        self.changed |= operands != op.operands
-        return replace(op, operands=operands)
+        return [op] if operands == op.operands else [*self.write.made, replace(op, operands=operands)]
 
     def made(self, op: Op, value: int) -> int:
         """The operand, or the tile that is computed for it."""

@@ -13,25 +13,17 @@ i32; to others threads add the product.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from twill.tile.dead_code import compact
-from twill.tile.program import Carry, Items, Loop, Op, TileProgram, TileType, reads
+from twill.tile.program import Carry, Op, TileProgram, TileType, constant_of, loops_of, reads
+from twill.tile.rewrite.op_rewriter import OpRewriter
 from twill.tile.rewrite.precision import INSTEAD, INTEGERS, changed_mmas
-from twill.tile.rewrite.writer import OpWriter
 
 
 def whole_integers(program: TileProgram, depth: int) -> TileProgram:
     """The program with such products; the same one if there are none. depth: elements of K that one instruction of the
     tensor core contracts."""
-    found = _Finder(program, depth).found()
-    if not found:
-        return program
-    writer = OpWriter(program)
-    body = _block(program.body, found, writer)
-    made = replace(program, body=body, values=tuple(writer.values), original=program.original or program)
-    return compact(made)
+    return _Multiplier(program, depth=depth).rewritten()
 
 
 @dataclass(frozen=True)
@@ -44,28 +36,34 @@ class _Whole:
 
 
 @dataclass
-class _Finder:
-    program: TileProgram
-    depth: int
-    makers: dict[int, Op] = field(default_factory=dict)
+class _Multiplier(OpRewriter):
+    """whole: by the sum of each such product."""
+
+    depth: int = 1
     readers: dict[int, list[Op]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for op in self.program.ops():
-            self.makers |= dict.fromkeys(op.results, op)
             for value in reads(op):
                 self.readers.setdefault(value, []).append(op)
-        self.carries = {carry.argument: carry for carry in _carries(self.program.body)}
+        self.carries = {carry.argument: carry for loop in loops_of(self.program.body) for carry in loop.carried}
         self.carried = {value for carry in self.carries.values() for value in (carry.init, carry.yielded)}
+        products = [op for op in changed_mmas(self.program) if dict(op.attributes)[INSTEAD] in INTEGERS]
+        self.whole = {whole.result: whole for whole in map(self.product, products) if whole is not None}
 
-    def found(self) -> dict[int, _Whole]:
-        """Of the last operation of each such product."""
-        whole: dict[int, _Whole] = {}
-        for op in changed_mmas(self.program):
-            made = self.product(op) if dict(op.attributes)[INSTEAD] in INTEGERS else None
-            if made is not None:
-                whole[self.makers[made.result].id] = made
-        return whole
+    def instead(self, op: Op) -> list[Op]:
+        """The operation; in the place of the last one of a product of bf16, B transposed and the whole product."""
+        whole = self.whole.get(op.results[0]) if op.results else None
+        if whole is None:
+            return [op]
+        left, right = whole.operands
+        (rows, columns), element = self.write.values[right].type.shape, self.write.values[right].type.element
+        kind = TileType((columns, rows), element)
+        turned = self.write.op("transpose", (right,), kind, op.line, self.write.values[right].name, order=(1, 0))
+        operands = (left, turned) if whole.addend is None else (left, turned, whole.addend)
+        product = Op(self.write.fresh(), "dot", operands, op.results, (("precision", "ieee"),), op.line, op.name)
+        return [*self.write.made, product]
 
     def product(self, op: Op) -> _Whole | None:
         """The product that one of bf16 stands for."""
@@ -85,20 +83,18 @@ class _Finder:
         """Whether a carried value is a sum of products alone, from 0 on, that is read behind its loop."""
         if carry.yielded != added.results[0] or self.readers.get(added.results[0]):
             return False
-        init = self.makers.get(carry.init)
-        zero = init is not None and init.kind == "constant" and init.attribute("value") == 0
-        return zero and self.readers[carry.argument] == [added]
+        return constant_of(self.write.makers.get(carry.init)) == 0 and self.readers[carry.argument] == [added]
 
     def tile(self, operand: int, *, turned: bool) -> int | None:
         """The tile of i8 from memory that an operand is, converted, and transposed if `turned`; None if it is not."""
-        maker = self.makers.get(operand)
+        maker = self.write.makers.get(operand)
         if turned:
             if maker is None or maker.kind != "transpose" or maker.attribute("order") != (1, 0):
                 return None
-            maker = self.makers.get(maker.operands[0])
+            maker = self.write.makers.get(maker.operands[0])
         if maker is None or maker.kind != "cast":
             return None
-        loaded = self.makers.get(maker.operands[0])
+        loaded = self.write.makers.get(maker.operands[0])
         element = self.program.type_of(maker.operands[0]).element
         return maker.operands[0] if loaded is not None and loaded.kind == "tile_load" and element in INTEGERS else None
 
@@ -108,34 +104,3 @@ class _Finder:
             case [one] if one.kind == kind and value not in self.carried:
                 return one
         return None
-
-
-def _carries(items: Items) -> Iterator[Carry]:
-    for item in items:
-        if isinstance(item, Loop):
-            yield from item.carried
-            yield from _carries(item.body)
-
-
-def _block(items: Items, found: dict[int, _Whole], writer: OpWriter) -> Items:
-    made: list[Op | Loop] = []
-    for item in items:
-        if isinstance(item, Loop):
-            made.append(replace(item, body=_block(item.body, found, writer)))
-        elif item.id in found:
-            made += _product(item, found[item.id], writer)
-        else:
-            made.append(item)
-    return tuple(made)
-
-
-def _product(last: Op, whole: _Whole, writer: OpWriter) -> list[Op]:
-    """B transposed, and the product in the place of the last operation of the one of bf16."""
-    left, right = whole.operands
-    (rows, columns), element = writer.values[right].type.shape, writer.values[right].type.element
-    writer.made = []
-    kind = TileType((columns, rows), element)
-    turned = writer.op("transpose", (right,), kind, last.line, writer.values[right].name, order=(1, 0))
-    operands = (left, turned) if whole.addend is None else (left, turned, whole.addend)
-    product = Op(writer.fresh(), "dot", operands, last.results, (("precision", "ieee"),), last.line, last.name)
-    return [*writer.made, product]

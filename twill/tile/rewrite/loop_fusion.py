@@ -24,13 +24,12 @@ from itertools import pairwise
 from twill.tile.affine import Polynomial
 from twill.tile.dead_code import compact
 from twill.tile.order_dependence import depends_on_order
-from twill.tile.program import Carry, Items, Loop, Op, TileProgram, TileType, reads, walk
+from twill.tile.program import Attribute, Carry, Items, Loop, Op, TileProgram, TileType, reads, walk
 from twill.tile.rewrite.match import NEUTRAL, Match, match_bodies
 from twill.tile.rewrite.writer import OpWriter
 from twill.tile.scalars import GRID, Scalars
 from twill.tile.uniformity import PURE_KINDS, Uniformity, classify
 
-Attribute = int | float | str | tuple[int, ...]
 TRUTH = TileType((), "i1")
 
 

@@ -88,7 +88,7 @@ class _Matcher:
         self.given = {left.argument: right.argument for left, right in pairs}
         self.given[self.main.induction] = self.other.induction
         self.inside = {result for op in self.other.body if isinstance(op, Op) for result in op.results}
-        self.makers = {result: op for op in self.program.ops() for result in op.results}
+        self.makers = self.program.makers
 
     def effects(self) -> bool:
         """Whether both do the same to memory, in order."""

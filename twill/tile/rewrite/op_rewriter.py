@@ -12,7 +12,7 @@ from twill.tile.rewrite.writer import OpWriter
 
 @dataclass
 class OpRewriter:
-    """changed: whether an operation was made anew; `instead` says so."""
+    """changed: whether anything was made anew."""
 
     program: TileProgram
     changed: bool = False
@@ -32,11 +32,19 @@ class OpRewriter:
         found: list[Op | Loop] = []
         for item in items:
             if isinstance(item, Loop):
-                found.append(replace(item, body=self.block(item.body)))
-            else:
-                found += self.instead(item)
+                found += self.loop(item)
+                continue
+            self.write.made = []
+            made = self.instead(item)
+            self.changed |= len(made) != 1 or made[0] is not item
+            found += made
         return tuple(found)
 
+    def loop(self, loop: Loop) -> Items:
+        """The loop with its body made anew, or what stands in its place; who changes more than the body says so in
+        `changed`."""
+        return (replace(loop, body=self.block(loop.body)),)
+
     def instead(self, op: Op) -> Sequence[Op]:
-        """The operation, or what stands in its place."""
+        """The operation, or what stands in its place; what it writes begins with an empty `write.made`."""
         raise NotImplementedError

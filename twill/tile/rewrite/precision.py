@@ -35,8 +35,8 @@ from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.tile.dead_code import compact
-from twill.tile.program import Loop, Op, TileProgram, TileType
-from twill.tile.rewrite.writer import OpWriter
+from twill.tile.program import Attribute, Items, Loop, Op, TileProgram, TileType, constant_of
+from twill.tile.rewrite.op_rewriter import OpRewriter
 
 INSTEAD = "instead"  # of a product: what the kernel asked for where it has another form
 PARTS: dict[str, tuple[tuple[int, int], ...]] = {
@@ -55,40 +55,26 @@ TRUTH = "i1"
 
 def split_mmas(program: TileProgram) -> TileProgram:
     """The program with such products made of others; the same one if there are none. Raises `UnsupportedMma`."""
-    splitter = _MmaSplitter(program)
-    body = splitter.block(program.body)
-    if not splitter.changed:
-        return program
-    return compact(replace(program, body=splitter.placed(body), values=tuple(splitter.write.values)))
+    return _MmaSplitter(program).rewritten()
 
 
 @dataclass
-class _MmaSplitter:
+class _MmaSplitter(OpRewriter):
     """behind: operations to put behind the one that makes a value, or first into the loop that carries it."""
 
-    program: TileProgram
-    changed: bool = False
     behind: dict[int, list[Op]] = field(default_factory=dict)
     known: dict[tuple[int, str], tuple[int, ...]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.write = OpWriter(self.program)
-
     # -- the program --------------------------------------------------------------------------
 
-    def block(self, items: tuple[Op | Loop, ...]) -> tuple[Op | Loop, ...]:
-        """The items with their products made anew; parts of operands wait in `behind`."""
-        found: list[Op | Loop] = []
-        for item in items:
-            if isinstance(item, Loop):
-                found.append(replace(item, body=self.block(item.body)))
-            elif item.kind == "dot":
-                found += self.product(item)
-            else:
-                found.append(item)
-        return tuple(found)
+    def rewritten(self) -> TileProgram:
+        """The program with such products, and the parts of their operands where they belong."""
+        body = self.block(self.program.body)
+        if not self.changed:
+            return self.program
+        return compact(replace(self.program, body=self.placed(body), values=tuple(self.write.values)))
 
-    def placed(self, items: tuple[Op | Loop, ...]) -> tuple[Op | Loop, ...]:
+    def placed(self, items: Items) -> Items:
         """The items with every operation in `behind` where it belongs."""
         found: list[Op | Loop] = []
         for item in items:
@@ -103,13 +89,14 @@ class _MmaSplitter:
 
     # -- products -----------------------------------------------------------------------------
 
-    def product(self, op: Op) -> list[Op]:
-        """What a product becomes: itself, if the tensor core has it."""
+    def instead(self, op: Op) -> list[Op]:
+        """What a product becomes: itself, if the tensor core has it. Parts of operands wait in `behind`."""
+        if op.kind != "dot":
+            return [op]
         element, result = self.program.type_of(op.operands[0]).element, self.program.type_of(op.results[0]).element
         if self.program.type_of(op.operands[1]).element != element and element not in EIGHT_BITS:
             self.refuse(op, f"a product of {element} and {self.program.type_of(op.operands[1]).element}",
                         "both operands of one type")  # fmt: skip
-        self.write.made = []
         if element == "f32":
             self.of_floats(op)
         elif element in EIGHT_BITS:
@@ -122,9 +109,7 @@ class _MmaSplitter:
             self.wide(op, op.operands[:2])
         elif result != "f32":
             self.refuse(op, f"a product of {element} with an accumulator of {result}", "an accumulator of fp32 or fp16")
-        made = self.write.made
-        self.write.made = []
-        return made or [op]
+        return self.write.made or [op]
 
     def of_floats(self, op: Op) -> None:
         """f32 operands, with the precision that was asked for."""
@@ -190,7 +175,7 @@ class _MmaSplitter:
         self, op: Op, operands: tuple[int, ...], addend: int | None, kind: TileType, instead: str = ""
     ) -> int:  # fmt: skip
         """A product that the tensor core has."""
-        attributes: dict[str, int | float | str | tuple[int, ...]] = {"precision": "ieee"}
+        attributes: dict[str, Attribute] = {"precision": "ieee"}
         if self.write.values[operands[0]].type.element in EIGHT_BITS:
             attributes["imprecise"] = 1 << 30
         if instead:
@@ -207,21 +192,15 @@ class _MmaSplitter:
             return op.operands[2]
         if kind.element != "f16":
             self.refuse(op, f"an accumulator of {kind.element}", "an accumulator of fp32 or fp16")
-        constant = self.write.makers.get(op.operands[2])
-        if constant is not None and constant.kind == "constant":
-            return self.write.op(
-                "constant", (), replace(kind, element="f32"), op.line, value=constant.attribute("value")
-            )
+        constant = constant_of(self.write.makers.get(op.operands[2]))
+        if constant is not None:
+            return self.write.op("constant", (), replace(kind, element="f32"), op.line, value=constant)
         return self.write.op("cast", (op.operands[2],), replace(kind, element="f32"), op.line, op.name)
 
     def finish(self, op: Op, total: int, addend: int | None) -> None:
         """The product's own result from the total."""
-        self.changed = True
         kind, made = self.program.type_of(op.results[0]), self.write.values[total].type.element
-        constant = None if addend is None else self.write.makers.get(addend)
-        nothing = addend is None or (
-            constant is not None and constant.kind == "constant" and constant.attribute("value") == 0
-        )
+        nothing = addend is None or constant_of(self.write.makers.get(addend)) == 0
         if nothing and made == kind.element:
             last = self.write.makers[total]
             at = next(i for i, one in enumerate(self.write.made) if one.id == last.id)
@@ -330,7 +309,7 @@ class _Behind:
 
     def op(
         self, kind: str, operands: tuple[int, ...], result: TileType, name: str,
-        **attributes: int | float | str | tuple[int, ...],
+        **attributes: Attribute,
     ) -> int:  # fmt: skip
         """A new operation; its result."""
         write = self.splitter.write
@@ -348,4 +327,9 @@ def asked(op: Op) -> str:
 
 def changed_mmas(program: TileProgram) -> Iterator[Op]:
     """The products that stand for others."""
-    return (op for op in program.ops() if op.kind == "dot" and INSTEAD in dict(op.attributes))
+    return filter(is_changed, program.ops())
+
+
+def is_changed(op: Op) -> bool:
+    """Whether it is a product that stands for another."""
+    return op.kind == "dot" and INSTEAD in dict(op.attributes)

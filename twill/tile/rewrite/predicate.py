@@ -24,11 +24,10 @@ from twill.tile.rewrite.match import may_be_updated
 from twill.tile.rewrite.writer import OpWriter
 from twill.tile.scalars import Scalars
 from twill.tile.uniformity import Uniformity, classify, folded_operands
-from twill.tile.vocabulary import ELEMENTWISE, VIEWS
+from twill.tile.vocabulary import ELEMENTWISE, NEGATED, VIEWS
 
 FEW = 4  # iterations, of which the ends are most
 TRUTH = TileType((), "i1")
-NOT = {"ge": "lt", "gt": "le", "le": "gt", "lt": "ge"}
 SHOWN = ("splat", "expand_dims", "broadcast", "reshape", "transpose")  # the same numbers in another shape
 
 Ends = tuple[Polynomial, Polynomial]
@@ -86,7 +85,7 @@ class _Rewriter:
         found: int | None = None
         for one in holds:
             ends = (self.write.polynomial(one.left, op.line), self.write.polynomial(one.right, op.line))
-            failed = self.write.op("compare", ends, TRUTH, op.line, predicate=NOT[one.predicate], signed=1)
+            failed = self.write.op("compare", ends, TRUTH, op.line, predicate=NEGATED[one.predicate], signed=1)
             found = failed if found is None else self.write.op("or", (found, failed), TRUTH, op.line)
         assert found is not None
         kind = self.program.type_of(op.results[0])
@@ -162,14 +161,14 @@ class _Rewriter:
             return None if None in both else tuple(one for part in both for one in part or ())
         attributes = dict(op.attributes)
         predicate = str(attributes.get("predicate"))
-        if op.kind != "compare" or predicate not in NOT or not attributes.get("signed", 1):
+        if op.kind != "compare" or predicate not in NEGATED or not attributes.get("signed", 1):
             return None
         if not all(self.program.type_of(operand).element.startswith("i") for operand in op.operands):
             return None  # the negation of a comparison of floats holds for NaN, and its operands need not be sums
         left, right = (self.ends(operand) for operand in op.operands)
         if left is None or right is None:
             return None
-        predicate = predicate if truth else NOT[predicate]
+        predicate = predicate if truth else NEGATED[predicate]
         greater = predicate in ("ge", "gt")
         return (Holds(left[0 if greater else 1], predicate, right[1 if greater else 0]),)
 

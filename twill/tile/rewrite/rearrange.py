@@ -13,15 +13,14 @@ A reduction of a tile of three axes and more becomes one along the last axis of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from twill.tile.dead_code import compact
 from twill.tile.digits import Array, digits_of
 from twill.tile.interpret.arrays import np
-from twill.tile.program import Items, Loop, Op, TileProgram, TileType
-from twill.tile.rewrite.writer import OpWriter
+from twill.tile.program import Op, TileProgram, TileType
+from twill.tile.rewrite.op_rewriter import OpRewriter
 from twill.tile.uniformity import classify
 
 FOLLOWED = ("broadcast", "expand_dims", "reshape", "transpose", "slice", "join")
@@ -31,11 +30,7 @@ def rearrange_tiles(program: TileProgram) -> TileProgram:
     """The program with such views as rearrangements; the same one if there are none."""
     if not any(op.kind in FOLLOWED or op.kind == "reduce" for op in program.ops()):
         return program
-    found = _Rearranging(program)
-    body = found.block(program.body)
-    if not found.changed:
-        return program
-    return compact(replace(program, body=body, values=tuple(found.write.values)))
+    return _Rearranging(program).rewritten()
 
 
 def _core(shape: Sequence[int]) -> tuple[int, ...]:
@@ -51,19 +46,16 @@ class _Shown:
 
 
 @dataclass
-class _Rearranging:
-    program: TileProgram
+class _Rearranging(OpRewriter):
     shown: dict[int, _Shown] = field(default_factory=dict)
-    changed: bool = False
 
     def __post_init__(self) -> None:
-        self.write = OpWriter(self.program)
+        super().__post_init__()
         self.uniformity = classify(self.program)
         self.indices = self.index_arithmetic()
 
     def index_arithmetic(self) -> set[int]:
         """What is made of the grid and ranges and goes into an address or mask."""
-        makers = {result: op for op in self.program.ops() for result in op.results}
         accesses = [op for op in self.program.ops() if op.access is not None]
         pending = [op.operands[p] for op in accesses for p in (*op.index_operands, op.mask_operand) if p is not None]
         found: set[int] = set()
@@ -71,23 +63,16 @@ class _Rearranging:
             value = pending.pop()
             if value in self.uniformity.pure and value not in found:
                 found.add(value)
-                pending += makers[value].operands if value in makers else ()
+                pending += self.program.makers[value].operands if value in self.program.makers else ()
         return found
 
     def shape(self, value: int) -> tuple[int, ...]:
         return self.write.values[value].type.shape
 
-    def block(self, items: Items) -> Items:
-        """The operations of a block, in order, with rearrangements among them."""
-        made: list[Op | Loop] = []
-        for item in items:
-            if isinstance(item, Loop):
-                made.append(replace(item, body=self.block(item.body)))
-                continue
-            self.write.made = []
-            last = self.replaced(item)
-            made += [*self.write.made, last]
-        return tuple(made)
+    def instead(self, op: Op) -> list[Op]:
+        """The operation, or a rearrangement and what is computed for it."""
+        last = self.replaced(op)
+        return [*self.write.made, last]
 
     def replaced(self, op: Op) -> Op:
         """The operation, or the rearrangement that it is."""
@@ -171,7 +156,6 @@ class _Rearranging:
             return None
         first, extents, steps = found
         attributes = (("first", first), ("extents", extents), ("steps", steps))
-        self.changed = True
         return Op(self.write.fresh(), "rearrange", shown.bases, op.results, attributes, op.line, op.name)
 
     def reduction(self, op: Op) -> Op:
@@ -195,6 +179,5 @@ class _Rearranging:
         said = {name: value for name, value in op.attributes if name != "axis"}
         line = self.write.op("reduce", (matrix,), TileType((rows,), result.element), op.line, op.name, axis=1, **said)
         self.shown[op.results[0]] = _Shown((line,), np.arange(rows).reshape(result.shape))
-        self.changed = True
         attributes = (("first", 0), ("extents", (rows,)), ("steps", (1,)))
         return Op(self.write.fresh(), "rearrange", (line,), op.results, attributes, op.line, op.name)

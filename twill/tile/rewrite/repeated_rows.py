@@ -12,50 +12,30 @@ Instructions into tensor memory have few numbers of rows (here 64). Products of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from twill.tile.program import Items, Loop, Op, TileProgram, TileType
+from twill.tile.program import Op, TileProgram, TileType
+from twill.tile.rewrite.op_rewriter import OpRewriter
 from twill.tile.rewrite.straight_products import is_zero
-from twill.tile.rewrite.writer import OpWriter
 
 PRODUCT, RANK = "dot", 2
 
 
 def repeat_rows(program: TileProgram, possible: Sequence[int]) -> TileProgram:
     """The program with such products; the same one if there are none. possible: rows that results can have."""
-    writer = _Repeater(program, tuple(sorted(possible)))
-    body = writer.block(program.body)
-    if not writer.changed:
-        return program
-    return replace(program, body=body, values=tuple(writer.write.values), original=program.original or program)
+    return _Repeater(program, possible=sorted(possible)).rewritten()
 
 
 @dataclass
-class _Repeater:
-    program: TileProgram
-    possible: tuple[int, ...]
-    changed: bool = False
+class _Repeater(OpRewriter):
+    possible: Sequence[int] = ()
 
-    def __post_init__(self) -> None:
-        self.write = OpWriter(self.program)
-
-    def block(self, items: Items) -> Items:
-        """The items with such products made anew."""
-        found: list[Op | Loop] = []
-        for item in items:
-            if isinstance(item, Loop):
-                found.append(replace(item, body=self.block(item.body)))
-            else:
-                found += self.product(item)
-        return tuple(found)
-
-    def product(self, op: Op) -> list[Op]:
+    def instead(self, op: Op) -> list[Op]:
         """A product, or what it becomes."""
         kind = self.program.type_of(op.results[0]) if op.kind == PRODUCT else TileType((), "i1")
         rows = self.rows(kind.shape[0]) if len(kind.shape) == RANK else None
         if rows is None:
             return [op]
-        self.changed, self.write.made = True, []
         columns = kind.shape[1]
         operands = (self.repeated(op, rows), op.operands[1])
         wide = TileType((rows, columns), kind.element)

@@ -16,14 +16,14 @@ from twill.tile.dead_code import compact
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.block_scales import CHUNK_ROWS, CHUNK_SCALES, SCALE_OPERANDS, in_chunks
 from twill.tile.interpret.conversions import Array
-from twill.tile.program import Items, Loop, Op, TileProgram
+from twill.tile.program import Op, TileProgram
 
 LOADS = ("tile_load", "descriptor_load")
 
 
 def read_chunks(program: TileProgram) -> TileProgram:
     """The program whose products read chunks, or scales that threads load; the same one if there are none."""
-    makers = {result: op for op in program.ops() for result in op.results}
+    makers = program.makers
     changed: dict[int, Op] = {}
     for op in program.ops():
         if op.kind == "dot_scaled" and op.attribute("layout") == "rows":
@@ -35,7 +35,7 @@ def read_chunks(program: TileProgram) -> TileProgram:
                 said = {**dict(op.attributes), "layout": "chunks"}
                 operands = (*op.operands[: SCALE_OPERANDS[0]], *(one for one in loaded if one is not None))
                 changed[op.id] = replace(op, operands=operands, attributes=tuple(said.items()))
-    return compact(replace(program, body=_block(program.body, changed))) if changed else program
+    return compact(program.with_ops(lambda op: changed.get(op.id, op))) if changed else program
 
 
 def _loaded_by_threads(op: Op | None) -> Iterator[Op]:
@@ -43,13 +43,6 @@ def _loaded_by_threads(op: Op | None) -> Iterator[Op]:
     if op is not None and op.access is not None and op.kind == "tile_load" and op.access.transport == "tma":
         reason = "its elements are scales, which go to other places than the TMA puts them"
         yield replace(op, access=replace(op.access, transport="plain", transport_reason=reason))
-
-
-def _block(items: Items, changed: dict[int, Op]) -> Items:
-    return tuple(
-        replace(item, body=_block(item.body, changed)) if isinstance(item, Loop) else changed.get(item.id, item)
-        for item in items
-    )
 
 
 def _chunks(program: TileProgram, makers: dict[int, Op], scales: int) -> int | None:

@@ -12,9 +12,8 @@ stored; products that read it take it transposed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from twill.tile.dead_code import compact
 from twill.tile.program import Op, TileProgram
 from twill.tile.rewrite.computed_operands import GRAIN, Exchange
 from twill.tile.vocabulary import ELEMENTWISE
@@ -26,12 +25,7 @@ def transpose_short(program: TileProgram, has_rows: Callable[[int], bool]) -> Ti
     """The program with such products transposed; the same one if there are none, or if something of them is used in
     another way than element by element, reduced along an axis, carried, multiplied or stored. has_rows: whether the
     tensor core has results of so many rows."""
-    exchange = _ShortExchange(program, alike=(*ELEMENTWISE, "update"), has_rows=has_rows)
-    if not exchange.products or not exchange.spreads():
-        return program
-    made = exchange.block(program.body)
-    changed = compact(replace(program, body=made, values=tuple(exchange.write.values)))
-    return replace(changed, original=program.original or program)
+    return _ShortExchange(program, alike=(*ELEMENTWISE, "update"), has_rows=has_rows).rewritten()
 
 
 @dataclass

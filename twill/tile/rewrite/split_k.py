@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from twill import exc
-from twill.tile.program import Carry, Loop, Op, Split, TileProgram, TileType
+from twill.tile.program import Carry, Loop, Op, Split, TileProgram, TileType, constant_of
 from twill.tile.rewrite.writer import I32, OpWriter
 from twill.tile.vocabulary import MMA
 
@@ -89,7 +89,7 @@ class _Splitting:
 
     def accumulator(self, loop: Loop) -> tuple[Carry, Op]:
         """What the loop carries, and the product that adds to it."""
-        makers = {result: op for op in self.program.ops() for result in op.results}
+        makers = self.program.makers
         for op in loop.body:
             if isinstance(op, Op) and op.access is not None and op.kind != "tile_load":
                 raise self.refused("the loop stores", op.line, "stores behind the loop")
@@ -99,7 +99,7 @@ class _Splitting:
         product, begin = makers.get(carry.yielded), makers.get(carry.init)
         sums = product is not None and product.kind in MMA and product.operands[2:3] == (carry.argument,)
         users = [op for op in loop.body if isinstance(op, Op) and carry.argument in op.operands]
-        zero = begin is not None and begin.kind == "constant" and begin.attribute("value") == 0
+        zero = constant_of(begin) == 0
         single = self.program.type_of(carry.result).element == "f32"
         if not sums or users != [product] or not zero or not single or product is None:
             what = "what the loop carries is not a sum of products in f32 that begins with 0"
@@ -122,7 +122,7 @@ class _Splitting:
     def bounds(self, loop: Loop, writer: OpWriter) -> tuple[int, int]:
         """The iterations that a part has: whole ones, as many as the others but for the last."""
         line = loop.line
-        lower, step = (self.constant(writer, value) for value in (loop.lower, loop.step))
+        lower, step = (constant_of(self.program.makers.get(value)) for value in (loop.lower, loop.step))
 
         def op(kind: str, *operands: int, **attributes: int) -> int:
             return writer.op(kind, operands, I32, line, "", **attributes)
@@ -137,11 +137,6 @@ class _Splitting:
         mine = op("mul", part, each)
         first = mine if lower == 0 else op("add", loop.lower, mine)
         return first, op("min", loop.upper, op("add", first, each), signed=1)
-
-    def constant(self, writer: OpWriter, value: int) -> object:
-        """The number that a value is known to be; None if it is not."""
-        maker = writer.makers.get(value)
-        return maker.attribute("value") if maker is not None and maker.kind == "constant" else None
 
     def refused(self, what: str, line: int, hint: str) -> exc.CannotSplit:
         """Where, what, and what to write instead."""

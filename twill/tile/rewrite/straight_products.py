@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from twill.tile.program import Carry, Loop, Op, TileProgram
+from twill.tile.program import Carry, Loop, Op, TileProgram, constant_of
 from twill.tile.rewrite.writer import I32, OpWriter
 
 RANK = 2  # of a result that products of tensor memory have
@@ -29,7 +29,7 @@ def put_products_in_loops(program: TileProgram) -> TileProgram:
     body: list[Op | Loop] = []
     for item in program.body:
         body += _in_loop(program, item, writer) if isinstance(item, Op) and _is_straight(program, item) else (item,)
-    return replace(program, body=tuple(body), values=tuple(writer.values), original=program.original or program)
+    return replace(program, body=tuple(body), values=tuple(writer.values))
 
 
 def _is_straight(program: TileProgram, item: Op | Loop) -> bool:
@@ -60,4 +60,4 @@ def is_zero(writer: OpWriter, value: int) -> bool:
     maker = writer.makers.get(value)
     while maker is not None and maker.kind in ("splat", "broadcast"):
         maker = writer.makers.get(maker.operands[0])
-    return maker is not None and maker.kind == "constant" and maker.attribute("value") == 0
+    return constant_of(maker) == 0

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.tile.affine import Polynomial
-from twill.tile.program import Access, Axis, Items, Loop, Op, TileProgram, TileType, Value, loops_of
+from twill.tile.program import Access, Axis, Op, TileProgram, TileType, Value, loops_of
 from twill.tile.vocabulary import UNPACKED
 
 BOX = 128  # elements of e2m1 that a copy has along K (CUDA driver API, cuTensorMapEncodeTiled, 16U4_ALIGN16B)
@@ -32,7 +32,7 @@ def unpack_operands(program: TileProgram) -> TileProgram:
     if not found.loads:
         return program
     values = tuple(found.values.get(value.id, value) for value in program.values)
-    return replace(program, body=_block(program.body, found.loads), values=values)
+    return replace(program.with_ops(lambda op: found.loads.get(op.id, op)), values=values)
 
 
 def _narrow(op: Op) -> Iterator[int]:
@@ -40,13 +40,6 @@ def _narrow(op: Op) -> Iterator[int]:
     if op.kind == "dot_scaled":
         kinds = op.attribute("a"), op.attribute("b")
         yield from (n for n, kind in enumerate(kinds) if kind == UNPACKED and kinds != (UNPACKED, UNPACKED))
-
-
-def _block(items: Items, loads: dict[int, Op]) -> Items:
-    return tuple(
-        replace(item, body=_block(item.body, loads)) if isinstance(item, Loop) else loads.get(item.id, item)
-        for item in items
-    )
 
 
 @dataclass
@@ -57,16 +50,13 @@ class _Unpacked:
     loads: dict[int, Op] = field(default_factory=dict)
     values: dict[int, Value] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.makers = {result: op for op in self.program.ops() for result in op.results}
-
     def operand(self, product: Op, position: int) -> None:
         """An operand, its load and all that is shown of that."""
         value = product.operands[position]
-        maker = self.makers.get(value)
+        maker = self.program.makers.get(value)
         while maker is not None and maker.kind == "transpose":
             value = maker.operands[0]
-            maker = self.makers.get(value)
+            maker = self.program.makers.get(value)
         access = None if maker is None or maker.kind != "tile_load" else maker.access
         if maker is None or access is None or access.transport != "tma":
             reason = "it is computed" if access is None else access.transport_reason

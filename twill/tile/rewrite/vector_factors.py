@@ -107,10 +107,7 @@ class _Moving:
         if not self.shape(other):
             other = self.write.op("splat", (other,), kind, op.line, op.name)
         value = self.write.op("mul", (vector.value, other), kind, op.line, op.name)
-        for view in vector.views:
-            seen = self.write.values[view.results[0]].type
-            value = self.write.op(view.kind, (value,), seen, op.line, op.name, **dict(view.attributes))
-        return value
+        return self.write.spread(value, vector.views, op)
 
     def shape(self, value: int) -> tuple[int, ...]:
         """Of a value, old or new."""

@@ -32,7 +32,6 @@ class _Summer(OpRewriter):
         result = self.program.type_of(op.results[0])
         if len(result.shape) != RANK or 1 not in result.shape:
             return [op]
-        self.changed, self.write.made = True, []
         column = result.shape[1] == 1
         a, b = op.operands[:2]
         whole, vector = (a, b) if column else (b, a)

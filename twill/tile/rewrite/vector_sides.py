@@ -8,11 +8,11 @@ needs no exchange between threads. What a matrix is reduced to, or a loop carrie
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from twill.tile.program import Items, Loop, Op, TileProgram
-from twill.tile.rewrite.writer import OpWriter
-from twill.tile.uniformity import Uniformity, classify
+from twill.tile.program import Op, TileProgram
+from twill.tile.rewrite.op_rewriter import OpRewriter
+from twill.tile.uniformity import classify
 from twill.tile.vocabulary import ELEMENTWISE
 
 ROWS, COLUMNS = "rows", "columns"
@@ -20,27 +20,19 @@ ROWS, COLUMNS = "rows", "columns"
 
 def separate_sides(program: TileProgram) -> TileProgram:
     """The program with such vectors made twice; the same one if there are none. Raises `NestedLoop`."""
-    if not any(op.kind == "dot" for op in program.ops()):
-        return program
-    sides = _Sides(program, classify(program))
-    twice = {value for value, wanted in sides.wanted.items() if len(wanted) == 2 and sides.repeatable(value)}
-    if not twice:
-        return program
-    write = OpWriter(program)
-    copies = {value: write.value_like(value) for value in sorted(twice)}
-    body = _block(program.body, sides, copies, write)
-    return replace(program, body=body, values=tuple(write.values))
+    return _Sides(program).rewritten() if any(op.kind == "dot" for op in program.ops()) else program
 
 
 @dataclass
-class _Sides:
-    """wanted: along which sides of matrices each vector of data is used, itself or what is computed of it."""
+class _Sides(OpRewriter):
+    """wanted: along which sides of matrices each vector of data is used, itself or what is computed of it. copies: of
+    those that are made twice, the one for columns."""
 
-    program: TileProgram
-    uniformity: Uniformity
+    wanted: dict[int, set[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.wanted: dict[int, set[str]] = {}
+        super().__post_init__()
+        self.uniformity = classify(self.program)
         for op in reversed(list(self.program.ops())):
             side = self.side(op)
             for operand in op.operands:
@@ -48,6 +40,17 @@ class _Sides:
                     self.wanted.setdefault(operand, set()).add(side)
                 elif op.kind in ELEMENTWISE and op.results[0] in self.wanted and self.is_vector(operand):
                     self.wanted.setdefault(operand, set()).update(self.wanted[op.results[0]])
+        twice = (value for value, wanted in self.wanted.items() if len(wanted) == 2 and self.repeatable(value))
+        self.copies = {value: self.write.value_like(value) for value in sorted(twice)}
+
+    def instead(self, op: Op) -> list[Op]:
+        """The operation, of copies if it is for columns; and another one that makes the copy of what it makes."""
+        operands = tuple(self.copies.get(operand, operand) for operand in op.operands)
+        if op.results and op.results[0] in self.copies:
+            copy = replace(op, id=self.write.fresh(), operands=operands, results=(self.copies[op.results[0]],))
+            return [op, copy]
+        along = {self.side(op)} if op.kind not in ELEMENTWISE else self.wanted.get(op.results[0])
+        return [op if along != {COLUMNS} or operands == op.operands else replace(op, operands=operands)]
 
     def side(self, op: Op) -> str | None:
         """The side along which an operation shows a vector."""
@@ -71,20 +74,3 @@ class _Sides:
             return all(operand in self.uniformity.pure or self.repeatable(operand) for operand in maker.operands)
         data = (o for o in maker.operands if o not in self.uniformity.uniform and o not in self.uniformity.pure)
         return maker.kind in ELEMENTWISE and all(map(self.repeatable, data))
-
-
-def _block(items: Items, sides: _Sides, copies: dict[int, int], write: OpWriter) -> Items:
-    made: list[Op | Loop] = []
-    for item in items:
-        if isinstance(item, Loop):
-            made.append(replace(item, body=_block(item.body, sides, copies, write)))
-            continue
-        if sides.side(item) == COLUMNS:
-            item = replace(item, operands=tuple(copies.get(operand, operand) for operand in item.operands))  # noqa: PLW2901
-        made.append(item)
-        if item.results and item.results[0] in copies:
-            operands = tuple(copies.get(operand, operand) for operand in item.operands)
-            made.append(replace(item, id=write.fresh(), operands=operands, results=(copies[item.results[0]],)))
-        elif item.kind in ELEMENTWISE and sides.wanted.get(item.results[0]) == {COLUMNS}:
-            made[-1] = replace(item, operands=tuple(copies.get(operand, operand) for operand in item.operands))
-    return tuple(made)

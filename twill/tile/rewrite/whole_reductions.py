@@ -34,7 +34,6 @@ class _Reducer(OpRewriter):
         longer = [axis for axis, extent in enumerate(whole.shape) if extent > 1]
         if result.shape or len(longer) < 2 or whole.element != result.element:
             return [op]
-        self.changed, self.write.made = True, []
         for axis in reversed(range(1, len(whole.shape))):
             shorter = TileType(whole.shape[:axis], result.element)
             value = self.write.op(op.kind, (value,), shorter, op.line, op.name, **{**dict(op.attributes), "axis": axis})

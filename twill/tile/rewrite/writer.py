@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twill.tile.affine import Polynomial
-from twill.tile.program import Op, TileProgram, TileType, Value
+from twill.tile.program import Attribute, Op, TileProgram, TileType, Value
 from twill.tile.written import written
 
 I32 = TileType((), "i32")
@@ -24,13 +24,13 @@ class OpWriter:
 
     def __post_init__(self) -> None:
         self.values = list(self.program.values)
-        self.makers = {result: op for op in self.program.ops() for result in op.results}
+        self.makers = dict(self.program.makers)
         # Loops are numbered among operations, and there are no more of both than values and operations.
         self.number = len(self.values) + max((op.id for op in self.program.ops()), default=0)
 
     def op(
         self, kind: str, operands: tuple[int, ...], result: TileType, line: int, name: str = "",
-        **attributes: int | float | str | tuple[int, ...],
+        **attributes: Attribute,
     ) -> int:  # fmt: skip
         """A new operation; its result."""
         made = len(self.values)
@@ -38,6 +38,13 @@ class OpWriter:
         self.made.append(Op(self.fresh(), kind, operands, (made,), tuple(attributes.items()), line, name))
         self.makers[made] = self.made[-1]
         return made
+
+    def spread(self, value: int, views: Sequence[Op], like: Op) -> int:
+        """A value seen as `views` show another one, the first one first, with the line and name of `like`."""
+        for view in views:
+            kind = self.values[view.results[0]].type
+            value = self.op(view.kind, (value,), kind, like.line, like.name, **dict(view.attributes))
+        return value
 
     def value_like(self, value: int) -> int:
         """A new value of the type, name and line of another one, which the caller makes."""

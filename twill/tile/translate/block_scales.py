@@ -6,7 +6,8 @@ from typing import NoReturn
 
 from twill.exc import UnsupportedOperation
 from twill.tile.mlir import RawOp
-from twill.tile.translate.builder import Attribute, Made, ProgramBuilder
+from twill.tile.program import Attribute
+from twill.tile.translate.builder import Made, ProgramBuilder
 from twill.tile.translate.elementwise import emit
 
 ELEMENTS = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1", "bf16", "fp16")  # by number, as Triton's IR has them

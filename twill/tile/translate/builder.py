@@ -11,11 +11,9 @@ from twill.kernel.specialization import Specialization
 from twill.tile.dead_code import compact
 from twill.tile.invariant_carries import without_invariant_carries
 from twill.tile.mlir import RawBlock, RawOp, RawValue
-from twill.tile.program import POINTEE, Argument, Loop, Op, TileProgram, TileType, Value
+from twill.tile.program import POINTEE, Argument, Attribute, Loop, Op, TileProgram, TileType, Value
 from twill.tile.scalar_region import ScalarRegion
 from twill.tile.vocabulary import SCALAR_LOOP
-
-Attribute = int | float | str | tuple[int, ...]
 
 
 @dataclass(frozen=True)

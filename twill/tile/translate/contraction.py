@@ -18,9 +18,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
-from twill.tile.dead_code import compact
 from twill.tile.program import Items, Loop, Op, TileProgram, TileType
-from twill.tile.rewrite.writer import OpWriter
+from twill.tile.rewrite.op_rewriter import OpRewriter
 from twill.tile.vocabulary import MINUS
 
 NARROW = ("f16", "bf16")
@@ -37,41 +36,31 @@ class Product:
 
 def contract(program: TileProgram) -> TileProgram:
     """The program with such sums; the same one if there are none, or may be none (strict, or without fp fusion)."""
-    if program.strict or not program.fp_fusion:
-        return program
-    writer = _Contractor(program)
-    body = writer.block(program.body)
-    if not writer.changed:
-        return program
-    return compact(replace(program, body=body, values=tuple(writer.write.values)))
+    return program if program.strict or not program.fp_fusion else _Contractor(program).rewritten()
 
 
 @dataclass
-class _Contractor:
+class _Contractor(OpRewriter):
     """here: the operations of the block that is written, by what they make."""
 
-    program: TileProgram
-    changed: bool = False
     here: dict[int, Op] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.write = OpWriter(self.program)
+        super().__post_init__()
         self.readers = Counter(operand for op in self.program.ops() for operand in op.operands)
 
-    def block(self, items: Items) -> Items:
-        """The operations of a block, each with the product that it adds."""
-        found: list[Op | Loop] = []
-        here: dict[int, Op] = {}
-        for item in items:
-            if isinstance(item, Loop):
-                found.append(replace(item, body=self.block(item.body)))
-                continue
-            self.here, self.write.made = here, []
-            made = self.contracted(item)
-            self.changed |= made is not item
-            found += (*self.write.made, made)
-            here |= dict.fromkeys(item.results, item)
-        return tuple(found)
+    def loop(self, loop: Loop) -> Items:
+        """The loop, whose body is another block."""
+        around, self.here = self.here, {}
+        made = super().loop(loop)
+        self.here = around
+        return made
+
+    def instead(self, op: Op) -> list[Op]:
+        """The operation with the product that it adds."""
+        made = self.contracted(op)
+        self.here |= dict.fromkeys(op.results, op)
+        return [*self.write.made, made]
 
     def contracted(self, op: Op) -> Op:
         """The operation, or what it is with a product."""
@@ -91,8 +80,9 @@ class _Contractor:
         if not products:
             return op
         product, side = min(products, key=lambda one: self.readers[op.operands[one[1]]])
-        factors = {factor: self.spread(factor, product, op) for factor in dict.fromkeys(product.made.operands)}
-        a, b = (factors[factor] for factor in product.made.operands)
+        made = product.made.operands
+        factors = {factor: self.write.spread(factor, product.views, op) for factor in dict.fromkeys(made)}
+        a, b = (factors[factor] for factor in made)
         attributes = () if op.kind == "add" else ((MINUS, "product" if side else "summand"),)
         return replace(op, kind="fma", operands=(a, b, op.operands[1 - side]), attributes=attributes)
 
@@ -123,10 +113,3 @@ class _Contractor:
     def is_product(self, op: Op) -> bool:
         """Whether an operation multiplies 16-bit floats, and says nothing else."""
         return op.kind == "mul" and not op.attributes and self.program.type_of(op.results[0]).element in NARROW
-
-    def spread(self, value: int, product: Product, op: Op) -> int:
-        """A factor, spread as the product is."""
-        for view in product.views:
-            seen = self.write.values[view.results[0]].type
-            value = self.write.op(view.kind, (value,), seen, op.line, op.name, **dict(view.attributes))
-        return value

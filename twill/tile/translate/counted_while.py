@@ -13,13 +13,13 @@ positive, and neither need the step be, but a loop that would never end in Trito
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import count
 from types import MappingProxyType
 
-from twill.tile.mlir import Python, RawBlock, RawOp, RawValue
+from twill.tile.mlir import Python, RawBlock, RawOp, RawValue, every
 from twill.tile.program import TileType
+from twill.tile.translate.raw_rewriter import RawRewriter
 
 PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge")  # by their value in the IR; behind them the unsigned ones
 SWAPPED = {"slt": "sgt", "sle": "sge", "sgt": "slt", "sge": "sle", "ne": "ne"}
@@ -29,13 +29,9 @@ TRUTH = TileType((), "i1")
 
 def count_whiles(blocks: Sequence[RawBlock]) -> tuple[RawBlock, ...]:
     """The blocks of a function in which each `scf.while` that counts is an `scf.for`; others stay."""
-    operations = list(_all(blocks))
-    if not any(op.name == "scf.while" for op in operations):
+    if not any(op.name == "scf.while" for op in every(blocks)):
         return tuple(blocks)
-    values = [value.id for op in operations for value in op.results]
-    values += [value.id for block in _blocks(blocks) for value in block.arguments]
-    makers = {value.id: op for op in operations for value in op.results}
-    return _Rewriter(makers, count(max(values) + 1)).blocks(blocks)
+    return _Rewriter(blocks).rewritten()
 
 
 @dataclass(frozen=True)
@@ -47,22 +43,11 @@ class _Bound:
 
 
 @dataclass
-class _Rewriter:
-    """makers: the operation that gives each value of the function. fresh: numbers that no value has."""
-
-    makers: dict[int, RawOp]
-    fresh: Iterator[int]
+class _Rewriter(RawRewriter):
     made: list[RawOp] = field(default_factory=list)
 
-    def blocks(self, blocks: Sequence[RawBlock]) -> tuple[RawBlock, ...]:
-        """The blocks with loops rewritten, those in loops first."""
-        return tuple(
-            replace(block, operations=tuple(new for op in block.operations for new in self.operation(op)))
-            for block in blocks
-        )
-
     def operation(self, op: RawOp) -> tuple[RawOp, ...]:
-        """The operation, or what replaces it."""
+        """The operation, or what replaces it; those in its regions first."""
         op = replace(op, regions=tuple(self.blocks(region) for region in op.regions))
         if op.name != "scf.while":
             return (op,)
@@ -82,7 +67,7 @@ class _Rewriter:
             return None
         seen = dict(zip((argument.id for argument in body.arguments), passed, strict=True))  # in the body -> argument
         yielded = [seen.get(value, value) for value in body.operations[-1].operands]
-        inside = {value.id for inner in _all((before, body)) for value in inner.results} | set(arguments) | set(seen)
+        inside = {value.id for inner in every((before, body)) for value in inner.results} | set(arguments) | set(seen)
         conditions = self.conjunction(condition)
         for number, counter in enumerate(arguments):
             step = self.step(yielded[number], counter, seen, inside)
@@ -267,18 +252,3 @@ def _renamed(op: RawOp, stands_for: Mapping[int, int]) -> RawOp:
         for region in op.regions
     )
     return replace(op, operands=tuple(stands_for.get(value, value) for value in op.operands), regions=regions)
-
-
-def _blocks(blocks: Sequence[RawBlock]) -> Iterator[RawBlock]:
-    """The blocks, and those in the regions of their operations."""
-    for block in blocks:
-        yield block
-        for op in block.operations:
-            for region in op.regions:
-                yield from _blocks(region)
-
-
-def _all(blocks: Sequence[RawBlock]) -> Iterator[RawOp]:
-    """Every operation of the blocks and in their regions."""
-    for block in _blocks(blocks):
-        yield from block.operations

@@ -13,14 +13,14 @@ on whether anything in the kernel reads what an atomic operation gives: if not, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NoReturn
 
 from twill.exc import UnsupportedOperation
-from twill.tile.mlir import RawBlock, RawOp
-from twill.tile.program import Op, TileType
+from twill.tile.mlir import RawBlock, RawOp, every
+from twill.tile.program import Attribute, Op, TileType
 from twill.tile.scalar_region import ScalarRegion
-from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
+from twill.tile.translate.builder import Literal, Made, ProgramBuilder
 from twill.tile.vocabulary import ATOMIC, ELECTED
 
 # Triton's enumerations, by their value in the IR.
@@ -50,14 +50,6 @@ def observes(blocks: Sequence[RawBlock], read: frozenset[int]) -> bool:
         or (op.name == "tt.load" and bool(op.attributes.get("isVolatile")))
         for op in every(blocks)
     )  # fmt: skip
-
-
-def every(blocks: Sequence[RawBlock]) -> Iterator[RawOp]:
-    """Every operation of some blocks, those in regions included."""
-    for op in (op for block in blocks for op in block.operations):
-        yield op
-        for region in op.regions:
-            yield from every(region)
 
 
 def is_elected(op: RawOp) -> bool:

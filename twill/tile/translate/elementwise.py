@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 from twill.tile.fold import fold, identity
 from twill.tile.mlir import RawOp
-from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
+from twill.tile.program import Attribute
+from twill.tile.translate.builder import Literal, Made, ProgramBuilder
 
 Rule = Callable[[RawOp, ProgramBuilder], tuple[Made, ...] | None]
 """What an operation becomes: value ids, or literals where everything is known now. None: not in this form."""

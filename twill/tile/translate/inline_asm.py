@@ -8,7 +8,8 @@ from typing import NoReturn
 from twill.exc import MalformedPtx, UnsupportedOperation, UnsupportedPtx
 from twill.ptx.inline import InlineAsm, assembled, moves_only
 from twill.tile.mlir import RawOp
-from twill.tile.translate.builder import Attribute, Made, ProgramBuilder
+from twill.tile.program import Attribute
+from twill.tile.translate.builder import Made, ProgramBuilder
 
 WHAT = "tl.inline_asm_elementwise"
 BETWEEN_GRIDS = re.compile(r"(\s*griddepcontrol\.\w+\s*;\s*(//[^\n]*)?)+")

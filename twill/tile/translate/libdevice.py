@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from twill.ptx.inline import InlineAsm
 from twill.tile.mlir import RawOp
-from twill.tile.program import TileType
-from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
+from twill.tile.program import Attribute, TileType
+from twill.tile.translate.builder import Literal, Made, ProgramBuilder
 from twill.tile.translate.elementwise import Rule, elementwise
 from twill.tile.translate.inline_asm import attributes
 from twill.tile.vocabulary import LIBRARY

@@ -7,9 +7,9 @@ from dataclasses import replace
 from twill.exc import AtomicResultUsed
 from twill.tile.access.transport import BYTES
 from twill.tile.mlir import Dense, RawOp
-from twill.tile.program import TileType
+from twill.tile.program import Attribute, TileType
 from twill.tile.translate import elected
-from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
+from twill.tile.translate.builder import Literal, Made, ProgramBuilder
 from twill.tile.translate.elementwise import Rule
 from twill.tile.translate.refusals import refuse_order
 

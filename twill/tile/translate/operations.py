@@ -11,10 +11,10 @@ from math import prod
 
 from twill.tile.interpret.arrays import np
 from twill.tile.mlir import Dense, RawOp
-from twill.tile.program import TileType
+from twill.tile.program import Attribute, TileType
 from twill.tile.translate.block_scales import dot_scaled
 from twill.tile.translate.branches import choose
-from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
+from twill.tile.translate.builder import Literal, Made, ProgramBuilder
 from twill.tile.translate.elementwise import Rule, elementwise, emit
 from twill.tile.translate.folds import moved
 from twill.tile.translate.inline_asm import inline_asm

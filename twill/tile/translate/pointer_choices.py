@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from twill.exc import DataDependentControlFlow
-from twill.tile.dead_code import compact
 from twill.tile.program import Carry, Items, Loop, Op, TileProgram, TileType
-from twill.tile.rewrite.writer import OpWriter
+from twill.tile.rewrite.op_rewriter import OpRewriter
 
 TRUTH = TileType((), "i1")
 MOVES = frozenset({"add_pointer", "splat", "broadcast", "expand_dims", "reshape", "transpose", "bitcast"})
@@ -31,48 +30,28 @@ Choice = tuple[tuple[int, int], ...]
 def distribute_choices(program: TileProgram) -> TileProgram:
     """The program in which no operation chooses a pointer; the same one if none does. Raises
     `DataDependentControlFlow` for a chosen pointer that is used in another way."""
-    if not any(chooses(program, op) for op in program.ops()):
-        return program
-    writer = _Distributor(program)
-    body = writer.block(program.body)
-    return compact(replace(program, body=body, values=tuple(writer.write.values)))
-
-
-def chooses(program: TileProgram, op: Op) -> bool:
-    """Whether an operation chooses a pointer."""
-    return op.kind == "select" and program.type_of(op.results[0]).element.startswith("ptr:")
+    return _Distributor(program).rewritten()
 
 
 @dataclass
-class _Distributor:
+class _Distributor(OpRewriter):
     """choices: of the values that are none of the new program's."""
 
-    program: TileProgram
     choices: dict[int, Choice] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        self.write = OpWriter(self.program)
-
-    def block(self, items: Items) -> Items:
-        """The operations of a block, with accesses by each pointer."""
-        found: list[Op | Loop] = []
-        for item in items:
-            if isinstance(item, Loop):
-                found.append(self.loop(item))
-                continue
-            self.write.made = []
-            if chooses(self.program, item):
-                self.choice(item)
-            elif self.choices.keys().isdisjoint(item.operands):
-                self.write.made.append(item)
-            elif item.kind in MOVES:
-                self.moved(item)
-            elif item.kind in ACCESSES and item.operands[0] in self.choices:
-                self.accessed(item)
-            else:
-                self.refuse(item)
-            found += self.write.made
-        return tuple(found)
+    def instead(self, op: Op) -> list[Op]:
+        """The operation, by each pointer if by a chosen one."""
+        if op.kind == "select" and self.program.type_of(op.results[0]).element.startswith("ptr:"):
+            self.choice(op)
+        elif self.choices.keys().isdisjoint(op.operands):
+            self.write.made.append(op)
+        elif op.kind in MOVES:
+            self.moved(op)
+        elif op.kind in ACCESSES and op.operands[0] in self.choices:
+            self.accessed(op)
+        else:
+            self.refuse(op)
+        return self.write.made
 
     def choice(self, op: Op) -> None:
         """What a select chooses among."""
@@ -129,7 +108,7 @@ class _Distributor:
             else:
                 self.write.made.append(Op(op.id, "select", operands, op.results, (), op.line, op.name))
 
-    def loop(self, loop: Loop) -> Loop:
+    def loop(self, loop: Loop) -> Items:
         """The loop, which carries each pointer of a choice."""
         carried: list[Carry] = []
         moved: list[tuple[Carry, list[Carry]]] = []
@@ -153,7 +132,7 @@ class _Distributor:
             carried += [replace(one, yielded=pointer) for one, (_, pointer) in zip(each, yielded, strict=True)]
         if any(carry.yielded in self.choices for carry in carried):
             self.refuse(loop)
-        return replace(loop, carried=tuple(carried), body=body)
+        return (replace(loop, carried=tuple(carried), body=body),)
 
     def negated(self, condition: int, op: Op) -> int:
         """That a condition does not hold."""

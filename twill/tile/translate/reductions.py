@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from twill.tile.mlir import RawBlock, RawOp
-from twill.tile.program import TileType
-from twill.tile.translate.builder import Attribute, Literal, Made, ProgramBuilder
+from twill.tile.program import Attribute, TileType
+from twill.tile.translate.builder import Literal, Made, ProgramBuilder
 from twill.tile.translate.elementwise import emit
 
 Combine = tuple[str, dict[str, Attribute]]

@@ -15,14 +15,14 @@ whoever does it: it is run by one thread (`twill.tile.translate.elected`), as Tr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import count
+from collections.abc import Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
-from twill.tile.mlir import RawBlock, RawOp, RawValue
+from twill.tile.mlir import RawBlock, RawOp, RawValue, every
 from twill.tile.program import TileType
 from twill.tile.translate.counted_while import PREDICATES
+from twill.tile.translate.raw_rewriter import RawRewriter
 
 TRUTH = TileType((), "i1")
 ELEMENTS = frozenset({"i32", "i64", "f32", "f64"})  # that one thread loads and stores for all
@@ -31,39 +31,23 @@ STEPS = frozenset({"arith.addi", "arith.subi"})
 
 def elect_stores(blocks: Sequence[RawBlock]) -> tuple[RawBlock, ...]:
     """The blocks of a function in which each such `scf.for` that is in no other loop is an `scf.while`."""
-    operations = list(_all(blocks))
-    if not any(op.name == "scf.for" for op in operations):
+    if not any(op.name == "scf.for" for op in every(blocks)):
         return tuple(blocks)
-    values = [value.id for op in operations for value in op.results]
-    values += [value.id for block in _blocks(blocks) for value in block.arguments]
-    makers = {value.id: op for op in operations for value in op.results}
-    return _Rewriter(makers, count(max(values, default=0) + 1)).blocks(blocks)
+    return _Rewriter(blocks).rewritten()
 
 
-@dataclass
-class _Rewriter:
-    """makers: the operation that gives each value of the function. fresh: numbers that no value has."""
-
-    makers: dict[int, RawOp]
-    fresh: Iterator[int]
-
-    def blocks(self, blocks: Sequence[RawBlock]) -> tuple[RawBlock, ...]:
-        """The blocks with such loops rewritten."""
-        return tuple(
-            replace(block, operations=tuple(self.operation(op) for op in block.operations)) for block in blocks
-        )
-
-    def operation(self, op: RawOp) -> RawOp:
+class _Rewriter(RawRewriter):
+    def operation(self, op: RawOp) -> tuple[RawOp]:
         """The operation, or the loop that it becomes."""
-        if op.name == "scf.for":
-            return self.repeated(op) if self.stores_by_data(op) else op
+        if op.name == "scf.for" and self.stores_by_data(op):
+            return (self.repeated(op),)
         if op.name == "scf.if":
-            return replace(op, regions=tuple(self.blocks(region) for region in op.regions))
-        return op
+            return (replace(op, regions=tuple(self.blocks(region) for region in op.regions)),)
+        return (op,)
 
     def stores_by_data(self, loop: RawOp) -> bool:
         """Whether a loop has nothing but scalars, stores, and changes what its accesses or branches depend on."""
-        inner = list(_all(loop.regions[0]))
+        inner = list(every(loop.regions[0]))
         stores = [op for op in inner if op.name == "tt.store"]
         loads = [op for op in inner if op.name == "tt.load"]
         if not stores or not all(map(self.is_scalar, inner)):
@@ -105,7 +89,7 @@ class _Rewriter:
     def changing(self, loop: RawOp) -> set[int]:
         """What a loop carries and changes by more than a fixed amount."""
         block = loop.regions[0][0]
-        inside = {value.id for op in _all((block,)) for value in op.results} | {one.id for one in block.arguments}
+        inside = {value.id for op in every((block,)) for value in op.results} | {one.id for one in block.arguments}
         found = set()
         for argument, yielded in zip(block.arguments[1:], block.operations[-1].operands, strict=True):
             op = self.makers.get(yielded)
@@ -153,27 +137,8 @@ class _Rewriter:
         ))  # fmt: skip
         return self.repeated(op) if op.name == "scf.for" else op
 
-    def like(self, value: RawValue) -> RawValue:
-        """A new value of the same type."""
-        return replace(value, id=next(self.fresh))
-
     def make(
         self, name: str, operands: tuple[int, ...], results: tuple[RawValue, ...], at: RawOp, **attributes: int
     ) -> RawOp:  # fmt: skip
         """A new operation."""
         return RawOp(name, operands, results, MappingProxyType(dict(attributes)), (), at.line, "")
-
-
-def _blocks(blocks: Sequence[RawBlock]) -> Iterator[RawBlock]:
-    """The blocks, and those in the regions of their operations."""
-    for block in blocks:
-        yield block
-        for op in block.operations:
-            for region in op.regions:
-                yield from _blocks(region)
-
-
-def _all(blocks: Sequence[RawBlock]) -> Iterator[RawOp]:
-    """Every operation of the blocks and in their regions."""
-    for block in _blocks(blocks):
-        yield from block.operations

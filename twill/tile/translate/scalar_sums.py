@@ -16,12 +16,12 @@ other number: threads look up one element after the other.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from twill.tile.dead_code import compact
-from twill.tile.program import Items, Loop, Op, TileProgram, TileType
-from twill.tile.rewrite.writer import OpWriter
+from twill.tile.program import Attribute, Items, Loop, Op, TileProgram, TileType, loops_of
+from twill.tile.rewrite.op_rewriter import OpRewriter
 from twill.tile.scalar_region import ScalarRegion
 from twill.tile.vocabulary import COUNTED, ELEMENTWISE, MMA, REARRANGE, REDUCE, SCALAR_LOOP, SCAN, VIEWS
 
@@ -34,11 +34,7 @@ INDEX, TRUTH = TileType((), "i64"), TileType((), "i1")
 
 def look_up_sums(program: TileProgram) -> TileProgram:
     """The program with such operations; the same one if there are none."""
-    writer = _Writer(program)
-    body = writer.block(program.body)
-    if not writer.changed:
-        return program
-    return compact(replace(program, body=body, values=tuple(writer.write.values)))
+    return _Writer(program).rewritten()
 
 
 class _NoSum(Exception):  # noqa: N818, the number is left as it is
@@ -53,10 +49,9 @@ class _Region:
     made: dict[int, int] = field(default_factory=dict)
 
 
-class _Writer:
+class _Writer(OpRewriter):
     def __init__(self, program: TileProgram) -> None:
-        self.program, self.write = program, OpWriter(program)
-        self.changed = False
+        super().__init__(program)
         self.parameters = {argument.value: argument.name for argument in program.arguments}
         self.written = {self.base(op.operands[0]) for op in program.ops() if op.kind in STORES and op.operands}
         self.unsure = any(op.kind == "elected" for op in program.ops()) or None in self.written
@@ -69,7 +64,7 @@ class _Writer:
 
     def reaching(self) -> frozenset[int]:
         """Integer values that addresses or trip counts are made of."""
-        loops = walk_loops(self.program.body)
+        loops = list(loops_of(self.program.body))
         found = {value for loop in loops for value in (loop.lower, loop.upper, loop.step)}
         found |= {op.operands[1] for op in self.program.ops() if op.kind == "add_pointer"}
         while True:
@@ -116,35 +111,26 @@ class _Writer:
 
     # -- what they become --------------------------------------------------------------------------
 
-    def block(self, items: Items) -> Items:
-        """The items of a block, with such operations."""
-        found: list[Op | Loop] = []
-        for item in items:
-            made = self.instead(item)
-            if made is not None:
+    def loop(self, loop: Loop) -> Items:
+        """The loop, or the scalar loop that it is."""
+        if not self.unsure and any(carry.result in self.addresses for carry in loop.carried):
+            with suppress(_NoSum):
+                made = self.of_loop(loop)
                 self.changed = True
-                found += made
-            elif isinstance(item, Loop):
-                self.around.append(item)
-                found.append(replace(item, body=self.block(item.body)))
-                self.around.pop()
-            else:
-                found.append(item)
-        return tuple(found)
+                return (made,)
+        self.around.append(loop)
+        made_anew = super().loop(loop)
+        self.around.pop()
+        return made_anew
 
-    def instead(self, item: Op | Loop) -> list[Op] | None:
-        """A scalar loop instead of an item; None where it is none of those above."""
-        if self.unsure:
-            return None
-        try:
-            if isinstance(item, Loop):
-                wanted = any(carry.result in self.addresses for carry in item.carried)
-                return self.of_loop(item) if wanted else None
-            wanted = item.kind == "reduce" and len(item.results) == 1 and item.results[0] in self.addresses
-            wanted = wanted and not self.changes(item.operands[0])
-            return self.of_reduction(item) if wanted and self.is_integer(item.results[0]) else None
-        except _NoSum:
-            return None
+    def instead(self, op: Op) -> list[Op]:
+        """The operation, or the scalar loop that it is, behind what that begins with."""
+        wanted = op.kind == "reduce" and len(op.results) == 1 and op.results[0] in self.addresses
+        wanted = wanted and not self.changes(op.operands[0])
+        if wanted and not self.unsure and self.is_integer(op.results[0]):
+            with suppress(_NoSum):
+                return self.of_reduction(op)
+        return [op]
 
     def of_reduction(self, op: Op) -> list[Op]:
         """The loop over the elements of a tile."""
@@ -153,7 +139,6 @@ class _Writer:
         signed = combine == "add" or dict(op.attributes).get("signed", 1)
         if len(shape) != 1 or shape[0] > LONGEST or combine not in COMBINES or not signed:
             raise _NoSum
-        self.write.made = []
         largest = (1 << 63 if kind.element == "i64" else 1 << 31) - 1
         begin = {"add": 0, "max": -largest - 1, "min": largest}[combine]
         inits = tuple(self.number(value, of, op) for value, of in ((0, INDEX), (begin, kind)))
@@ -165,9 +150,9 @@ class _Writer:
         signs = {name: value for name, value in op.attributes if name == "signed"}
         total = self.inner(combine, (before, element), kind, region, op, **signs)
         following = self.inner("add", (index, one), INDEX, region, op)
-        return [*outside, self.loop(op, inits, (index, before), end, region, (following, total), op.results)]
+        return [*outside, self.scalar_loop(op, inits, (index, before), end, region, (following, total), op.results)]
 
-    def of_loop(self, loop: Loop) -> list[Op]:
+    def of_loop(self, loop: Loop) -> Op:
         """The loop over scalars as one operation."""
         kinds = [self.write.values[carry.argument].type for carry in loop.carried]
         step = self.write.makers.get(loop.step)
@@ -187,9 +172,9 @@ class _Writer:
         inits = (loop.lower, *(carry.init for carry in loop.carried))
         yielded = (following, *(region.made.get(c.yielded, c.yielded) for c in loop.carried))
         results = tuple(carry.result for carry in loop.carried)
-        return [self.loop(at, inits, inside, loop.upper, region, yielded, results)]
+        return self.scalar_loop(at, inits, inside, loop.upper, region, yielded, results)
 
-    def loop(
+    def scalar_loop(
         self, op: Op, inits: tuple[int, ...], inside: tuple[int, ...], end: int, region: _Region,
         yielded: tuple[int, ...], results: tuple[int, ...],
     ) -> Op:  # fmt: skip
@@ -301,7 +286,7 @@ class _Writer:
 
     def inner(
         self, kind: str, operands: tuple[int, ...], result: TileType, region: _Region, at: Op,
-        **attributes: int | float | str | tuple[int, ...],
+        **attributes: Attribute,
     ) -> int:  # fmt: skip
         """An operation of the region; its result. A conversion to the type that it has is none."""
         if kind == "cast" and self.write.values[operands[0]].type == result:
@@ -320,9 +305,3 @@ class _Writer:
         """A new number."""
         self.write.values.append(replace(self.write.values[0], id=len(self.write.values), type=kind, name=""))
         return len(self.write.values) - 1
-
-
-def walk_loops(items: Items) -> list[Loop]:
-    """Every loop, those in loops included."""
-    loops = [item for item in items if isinstance(item, Loop)]
-    return loops + [inner for loop in loops for inner in walk_loops(loop.body)]

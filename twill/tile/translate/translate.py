@@ -14,7 +14,7 @@ from pathlib import Path
 from twill.exc import KernelDoesNotCompile, NestedLoop, UnsupportedOperation
 from twill.kernel.specialization import Specialization
 from twill.kernel.ttir import ttir
-from twill.tile.mlir import RawBlock, RawOp, parse
+from twill.tile.mlir import RawBlock, RawOp, every, parse
 from twill.tile.program import Argument, Carry, Loop, TileProgram
 from twill.tile.tile_instances import of_tiles
 from twill.tile.translate.attributes import unread
@@ -76,8 +76,8 @@ def from_mlir(text: str, spec: Specialization) -> TileProgram:
     program = of_tiles(_program(spec, blocks, called, (strided,))) if strided else None
     if program is not None:
         return program
-    around, every = _around(blocks), [*blocks, *(block for one in called.values() for block in one)]
-    if around and observes(every, frozenset(_read(every))):  # in a loop in a loop there are no such operations
+    around, everything = _around(blocks), [*blocks, *(block for one in called.values() for block in one)]
+    if around and observes(everything, _read(everything)):  # in a loop in a loop there are no such operations
         walked = of_walk(_program(spec, blocks, called, around))
         if walked is not None:
             return walked
@@ -95,9 +95,9 @@ def _program(
     around: Sequence[RawOp] = (),
 ) -> TileProgram:  # fmt: skip
     """The program of a function's blocks. called: functions by name. around: loops that may have loops in them."""
-    every = [*blocks, *(block for one in called.values() for block in one)]
-    read = frozenset(_read(every))
-    emitter = ProgramBuilder(spec.file, around, read, observes(every, read), called)
+    everything = [*blocks, *(block for one in called.values() for block in one)]
+    read = _read(everything)
+    emitter = ProgramBuilder(spec.file, around, read, observes(everything, read), called)
     arguments = _arguments(spec, blocks[0], emitter)
     blocks_without_loops(spec.file, blocks, emitter, _translate)
     return look_up_sums(contract(distribute_choices(emitter.program(spec, arguments))))
@@ -135,16 +135,12 @@ def _loops(blocks: Sequence[RawBlock]) -> Iterator[RawOp]:
 
 def _has_loop(op: RawOp) -> bool:
     """Whether a loop is in an operation."""
-    inner = [one for region in op.regions for block in region for one in block.operations]
-    return any(one.name == "scf.for" or _has_loop(one) for one in inner)
+    return any(one.name == "scf.for" for region in op.regions for one in every(region))
 
 
-def _read(blocks: Sequence[RawBlock]) -> Iterator[int]:
+def _read(blocks: Sequence[RawBlock]) -> frozenset[int]:
     """Every value that an operation reads."""
-    for op in (op for block in blocks for op in block.operations):
-        yield from op.operands
-        for region in op.regions:
-            yield from _read(region)
+    return frozenset(operand for op in every(blocks) for operand in op.operands)
 
 
 def _arguments(spec: Specialization, block: RawBlock, emitter: ProgramBuilder) -> tuple[Argument, ...]:

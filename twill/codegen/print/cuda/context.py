@@ -153,6 +153,10 @@ class PrintContext:
         return f"{value_type(fragment.element)} {name}[{count}];"
 
     # ------------------------------------------------------------ shared memory
+    def barrier(self, does: str, number: int) -> str:
+        """A statement of a thread at a named barrier. does: "sync" or "arrive"."""
+        return f"bar_{does}({self.shared.named[number]}, {self.program.barriers[number].threads});"
+
     def cursor(self, number: int) -> Cursor:
         """The cursor of that id."""
         return self.group.cursor(number)

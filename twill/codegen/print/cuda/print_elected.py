@@ -17,7 +17,7 @@ def print_elect(stmt: Elect, ctx: PrintContext) -> None:
     """Both waits are of all threads of the group: the first one brings what they did in front of the atomic operations,
     the second one what these acquire to all of them."""
     out = ctx.out
-    sync = f"bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});"
+    sync = ctx.barrier("sync", stmt.barrier)
     at = f"smem + {ctx.shared.buffers[stmt.scratch]}" if stmt.scratch is not None else ""
     out.line(sync)
     with out.block("if (leader)"):

@@ -15,7 +15,7 @@ from twill import exc
 from twill.codegen.print.cuda.elements import SMALL, is_float, value_type
 from twill.codegen.print.cuda.print_assembly import assembly_expression
 from twill.codegen.warp.program import DIGITS, FACTOR, NORMAL, SUBNORMAL
-from twill.tile.vocabulary import LIBRARY, MINUS, SLACK
+from twill.tile.vocabulary import COMPARISONS, LIBRARY, MINUS, NEGATED, SLACK
 
 Attributes = Mapping[str, Any]
 
@@ -234,14 +234,10 @@ def _compare(op: ElementwiseOperation) -> str:
             return f"({left} < {right} || {left} > {right})"
         if predicate == "eq":
             return f"!({left} < {right} || {left} > {right})"
-        return f"!({left} {_SIGNS[_OPPOSITE[predicate]]} {right})"
+        return f"!({left} {COMPARISONS[NEGATED[predicate]]} {right})"
     if op.unsigned:
         left, right = _unsigned(op, left), _unsigned(op, right)
-    return f"({left} {_SIGNS[predicate]} {right})"
-
-
-_SIGNS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
-_OPPOSITE = {"lt": "ge", "le": "gt", "gt": "le", "ge": "lt"}
+    return f"({left} {COMPARISONS[predicate]} {right})"
 
 
 def _logic(sign: str) -> Printer:

@@ -18,7 +18,7 @@ def print_sum_parts(stmt: SumParts, ctx: PrintContext) -> None:
     count, threads = elements_of(ctx.fragment(stmt.operand).layout), ctx.group.threads
     if count % _WORD:
         raise exc.UnsupportedInKernel(f"no CUDA for partial sums of {count} registers a thread")
-    sync = f"bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});"
+    sync = ctx.barrier("sync", stmt.barrier)
     scratch = f"smem + {ctx.shared.buffers[stmt.scratch]}"
     slot, part, parts = (ctx.expression(expr) for expr in (stmt.slot, stmt.part, stmt.parts))
     last = ctx.define(LAST_PART)

@@ -36,7 +36,7 @@ def print_rearrange(stmt: Rearrange, ctx: PrintContext) -> None:
                 store = f"write_shared({place}, ({kind}){value});"
                 out.line(f"if ({mine}) {store}" if mine else store)
             first += math.prod(shape_of(layout))
-        out.line(f"bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});")
+        out.line(ctx.barrier("sync", stmt.barrier))
 
         def element_at(i: str) -> Computed:
             number = _source(stmt, number_of(result.layout, i))
@@ -57,7 +57,7 @@ def print_histogram(stmt: Histogram, ctx: PrintContext) -> None:
     loads the counts that it has."""
     out, operand, result = ctx.out, ctx.fragment(stmt.operand), ctx.fragment(stmt.result)
     threads, bins = ctx.program.barriers[stmt.barrier].threads, math.prod(shape_of(result.layout))
-    sync = f"bar_sync({ctx.shared.named[stmt.barrier]}, {threads});"
+    sync = ctx.barrier("sync", stmt.barrier)
     wide = "u64" if operand.element == "i64" else "u32"
     with out.block():
         out.line(f"const u32 scratch = smem + {ctx.shared.buffers[stmt.scratch]};")

@@ -192,7 +192,6 @@ def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: PrintC
     if stmt.scratch is None or stmt.barrier is None:
         raise exc.UnsupportedInKernel("a reduction over warps without scratch memory or a barrier of its own")
     out, kind, size = ctx.out, value_type(element), BYTES[element]
-    threads = ctx.program.barriers[stmt.barrier].threads
     warps = ctx.group.threads // 32
     together = plan.together or warps
     room, buffer = warps * count * plan.lane_slots * size, ctx.program.buffers[stmt.scratch]
@@ -202,7 +201,7 @@ def _over_warps(stmt: Reduce, plan: _Plan, count: int, element: str, ctx: PrintC
     row = plan.lane_slots * size
     with out.block(f"if (lane < {plan.lane_slots})"), out.unrolled(f"i32 r = 0; r < {count}; ++r"):
         out.line(f"write_shared(scratch + (warp * {count} + r) * {row}, whole[r]);")
-    out.line(f"bar_sync({ctx.shared.named[stmt.barrier]}, {threads});")
+    out.line(ctx.barrier("sync", stmt.barrier))
     first = ""
     if together < warps:
         first = f"warp % {plan.apart}" if plan.apart > 1 else f"warp / {together} * {together}"

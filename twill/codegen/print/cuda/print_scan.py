@@ -35,7 +35,7 @@ def print_scan(stmt: Scan, ctx: PrintContext) -> None:
     room, buffer = math.prod(shape) * size, ctx.program.buffers[stmt.scratch]
     if room > buffer.bytes:
         raise exc.UnsupportedInKernel(f"'{buffer.name}' has {buffer.bytes} bytes for a scan that needs {room}")
-    sync = f"bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});"
+    sync = ctx.barrier("sync", stmt.barrier)
     with out.block():
         out.line(f"const u32 scratch = smem + {ctx.shared.buffers[stmt.scratch]};")
         mine = " && ".join(part for part in (owner(operand.layout), inside(operand.layout)) if part)

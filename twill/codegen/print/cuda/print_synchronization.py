@@ -36,9 +36,10 @@ def one_thread(text: str, ctx: PrintContext) -> None:
     ctx.out.line(text if ctx.group.issuer else f"if (leader) {text}")
 
 
-def _whole_group(ctx: PrintContext, what: str) -> None:
+def _at_barrier(does: str, barrier: int, ctx: PrintContext) -> None:
     if ctx.group.issuer:
-        raise exc.UnsupportedInKernel(f"role '{ctx.group.role}' is one thread and cannot take part in {what}")
+        raise exc.UnsupportedInKernel(f"role '{ctx.group.role}' is one thread and cannot take part in a named barrier")
+    ctx.out.line(ctx.barrier(does, barrier))
 
 
 # ---------------------------------------------------------------- arefs
@@ -152,14 +153,12 @@ def print_proxy_fence(stmt: ProxyFence, ctx: PrintContext) -> None:
 
 def print_sync(stmt: Sync, ctx: PrintContext) -> None:
     """All threads of the group wait."""
-    _whole_group(ctx, "a named barrier")
-    ctx.out.line(f"bar_sync({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});")
+    _at_barrier("sync", stmt.barrier, ctx)
 
 
 def print_arrive(stmt: Arrive, ctx: PrintContext) -> None:
     """All threads of the group arrive."""
-    _whole_group(ctx, "a named barrier")
-    ctx.out.line(f"bar_arrive({ctx.shared.named[stmt.barrier]}, {ctx.program.barriers[stmt.barrier].threads});")
+    _at_barrier("arrive", stmt.barrier, ctx)
 
 
 # ---------------------------------------------------------------- the TMA

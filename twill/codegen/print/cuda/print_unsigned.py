@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from twill import exc
 from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms, is_unsigned
+from twill.tile.vocabulary import COMPARISONS
 
 _BINARY = {"mul": ("*", 5), "div": ("/", 5), "rem": ("%", 5), "add": ("+", 4), "sub": ("-", 4), "and": ("&", 2)}
-_COMPARED = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _COMPARISON, _CHOICE = 3, 1
 _CTA = {"cta": "blockIdx.x", "ctas": "gridDim.x", "rank": "cluster_rank()"}
 
@@ -36,7 +36,7 @@ def _printed(expr: Expr, other: Callable[[Expr], str]) -> tuple[str, int]:
         case Apply("cast", (operand,), element):
             return f"({element})({_shifted(operand, other)})", 9
         case Apply("compare", (left, right)):
-            return _between(_COMPARED[str(dict(expr.attributes)["predicate"])], _COMPARISON, left, right, other)
+            return _between(COMPARISONS[str(dict(expr.attributes)["predicate"])], _COMPARISON, left, right, other)
         case Apply(kind, (left, right)) if kind in _BINARY:
             return _between(*_BINARY[kind], left, right, other)
         case Local():

@@ -122,7 +122,7 @@ def print_store_accumulator(stmt: StoreAccumulator, role: Role) -> None:
 def _columns(ref: SlotRef, role: Role) -> str:
     """A slot in tensor memory, or some of its columns."""
     shape = role.program.buffers[ref.buffer].shape
-    text = role.place(SlotRef(ref.buffer, ref.cursor))
+    text = role.place(ref.whole)
     if ref.columns in (None, (0, shape[1])):
         return text
     assert ref.columns is not None

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from operator import eq, ge, gt, le, lt, ne
 
 from twill.codegen.warp.expression import Apply, Expr, Local, Number
 from twill.codegen.warp.program import If, Let, Pipeline, Stmt, WarpProgram, with_blocks
+from twill.manifest.evaluate import HOLDS
 from twill.tile.fold import fold
 
-COMPARISONS = {"lt": lt, "le": le, "gt": gt, "ge": ge, "eq": eq, "ne": ne}
 MOST = 4096  # iterations that are looked at one by one
 
 Known = dict[str, Iterable[int]]
@@ -106,6 +105,6 @@ def number(expr: Expr, known: Mapping[str, int]) -> int | None:
             if len(whole) < len(given):
                 return None
             if kind == "compare" and not expr.unsigned:
-                return int(COMPARISONS[str(expr.named["predicate"])](*whole))
+                return int(HOLDS[str(expr.named["predicate"])](*whole))
             return fold(kind, whole, expr.named, expr.element)
     return None

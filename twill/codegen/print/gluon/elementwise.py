@@ -7,20 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from twill import exc
-from twill.codegen.print.gluon.scalars import (
-    AND,
-    COMPARE,
-    COMPARISONS,
-    OR,
-    PRODUCT,
-    SHIFT,
-    SUM,
-    TYPES,
-    UNARY,
-    XOR,
-    Text,
-)
-from twill.tile.vocabulary import MINUS
+from twill.codegen.print.gluon.scalars import AND, COMPARE, OR, PRODUCT, SHIFT, SUM, TYPES, UNARY, XOR, Text
+from twill.tile.vocabulary import COMPARISONS, MINUS
 
 Attributes = Mapping[str, Any]
 FLOATS = ("f16", "bf16", "f32", "f64", "f8e4m3", "f8e5m2")

@@ -30,7 +30,6 @@ from twill.codegen.warp.program import (
     PublishInstance,
     ReceiveInstance,
     SetProgramId,
-    SlotRef,
     Stmt,
     StopUnless,
     WarpGroup,
@@ -138,16 +137,12 @@ def print_publish_instance(stmt: PublishInstance, role: Role) -> None:
     if role.program.cancels:
         ring, count = _of(ANSWER, role)
         role.out.line(f"{role.instance} = place_of_answer({ring}.tile({count}), instances)", stmt.line)
-    role.out.line(f"tell({role.place(_slot(stmt.target))}, {role.instance})", stmt.line)
+    role.out.line(f"tell({role.place(stmt.target.whole)}, {role.instance})", stmt.line)
 
 
 def print_receive_instance(stmt: ReceiveInstance, role: Role) -> None:
     """The others learn of it."""
-    role.out.line(f"{role.instance} = told({role.place(_slot(stmt.source))})", stmt.line)
-
-
-def _slot(ref: SlotRef) -> SlotRef:
-    return SlotRef(ref.buffer, ref.cursor)
+    role.out.line(f"{role.instance} = told({role.place(stmt.source.whole)})", stmt.line)
 
 
 def _of(name: str, role: Role) -> tuple[str, str]:

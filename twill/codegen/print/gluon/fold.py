@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from twill.codegen.warp.expression import Local
 from twill.codegen.warp.parameters import nodes
@@ -28,6 +28,7 @@ from twill.codegen.warp.program import (
     Sync,
     WaitGroups,
     WarpGroup,
+    blocks_of,
 )
 
 _PURE = (Compute, Reduce, Fill, Range, Copy)  # but for copies of some columns, which are printed in place
@@ -48,8 +49,7 @@ def read_by(stmt: Stmt) -> list[int]:
     """The fragments that a statement reads, as often as it does; those of nested statements too."""
     match stmt:
         case If() | Pipeline():
-            inner = [block for f in fields(stmt) for block in _blocks(getattr(stmt, f.name))]
-            return [number for block in inner for one in block for number in read_by(one)]
+            return [number for block in blocks_of(stmt) for one in block for number in read_by(one)]
         case Compute(operands=operands):
             return [o.fragment for o in operands if isinstance(o, Reg)]
         case Reduce(operand) | StoreShared(operand) | StoreAccumulator(operand):
@@ -71,22 +71,12 @@ def written_by(stmt: Stmt) -> set[int]:
     """The fragments that a statement writes; those of nested statements too."""
     match stmt:
         case If() | Pipeline():
-            inner = [block for f in fields(stmt) for block in _blocks(getattr(stmt, f.name))]
-            return {number for block in inner for one in block for number in written_by(one)}
+            return {number for block in blocks_of(stmt) for one in block for number in written_by(one)}
         case Compute() | Reduce() | Fill() | Range() | Copy() | LoadShared() | LoadGlobal() | LoadAccumulator():
             return {stmt.result}
         case Multiply(accumulator):
             return {accumulator}
     return set()
-
-
-def _blocks(value: object) -> list[tuple[Stmt, ...]]:
-    """The blocks in a field: one, or several."""
-    if not isinstance(value, tuple):
-        return []
-    if all(isinstance(one, Stmt) for one in value):
-        return [value]
-    return [block for block in value if isinstance(block, tuple) and all(isinstance(one, Stmt) for one in block)]
 
 
 def folds(block: FoldedBlock, at: int, stream: WarpGroup, made_of: Set[int]) -> bool:
@@ -140,8 +130,7 @@ def _defined_first(stmts: tuple[Stmt, ...], result: int) -> bool:
     defined = False
     for stmt in stmts:
         if isinstance(stmt, If | Pipeline):
-            inner = [block for f in fields(stmt) for block in _blocks(getattr(stmt, f.name))]
-            if not all(_defined_first(block, result) for block in inner):
+            if not all(_defined_first(block, result) for block in blocks_of(stmt)):
                 return False
         elif result in read_by(stmt) and not defined:
             return False

@@ -9,9 +9,11 @@ A product may also be unfinished when an iteration ends: its accumulator is carr
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from twill.codegen.warp.program import Commit, If, Multiply, Pipeline, Stmt, WaitGroups, WarpGroup
+from twill.codegen.warp.paths import PathAnalysis
+from twill.codegen.warp.program import Commit, Multiply, Pipeline, Stmt, WaitGroups, WarpGroup
 
 MOST = 16  # groups that are followed; no schedule has as many in flight
 
@@ -57,31 +59,21 @@ def products_in_flight(group: WarpGroup) -> ProductsInFlight:
     return walker.found
 
 
-class _Walker:
+class _Walker(PathAnalysis[_State]):
     def __init__(self) -> None:
         self.found = ProductsInFlight()
 
-    def block(self, stmts: tuple[Stmt, ...], state: _State) -> _State:
-        """The state behind a block."""
-        for stmt in stmts:
-            state = self.statement(stmt, state)
-        return state
-
-    def statement(self, stmt: Stmt, state: _State) -> _State:
-        """The state behind a statement."""
+    def simple(self, stmt: Stmt, before: _State) -> _State:
+        """Behind a statement without blocks."""
         match stmt:
             case Multiply(accumulator, a):
                 used = frozenset({accumulator, *([a] if isinstance(a, int) else [])})
-                return (*state[:-1], _Group(state[-1].products + 1, state[-1].fragments | used))
+                return (*before[:-1], _Group(before[-1].products + 1, before[-1].fragments | used))
             case Commit():
-                return (*state, _Group())[-MOST:]
+                return (*before, _Group())[-MOST:]
             case WaitGroups(pending):
-                return self.wait(stmt, pending, state)
-            case If(_, body, otherwise):
-                return _join(self.block(body, state), self.block(otherwise, state))
-            case Pipeline():
-                return _join(state, self.pipeline(stmt, state))
-        return state
+                return self.wait(stmt, pending, before)
+        return before
 
     def wait(self, stmt: Stmt, pending: int, state: _State) -> _State:
         """What a wait leaves, noted."""
@@ -97,22 +89,13 @@ class _Walker:
         self.found.waits[id(stmt)] = ProductWait(outstanding, ready, unfinished)
         return (*pending_groups, begun)
 
-    def pipeline(self, stmt: Pipeline, state: _State) -> _State:
-        """Prologue, steady states as often as there is news, epilogue."""
-        for block in stmt.prologue:
-            state = self.block(block, state)
-        for steady in stmt.steadies:
-            while (after := _join(state, self.block(steady, state))) != state:
-                state = after
-            unfinished = frozenset().union(*(one.fragments for one in self.block(steady, state)))
-            self.found.carried[id(stmt)] = self.found.carried.get(id(stmt), frozenset()) | unfinished
-        for block in stmt.epilogue:
-            state = self.block(block, state)
-        return state
+    def repeated(self, loop: Pipeline, steady: Iterable[Stmt], state: _State) -> None:
+        """What is unfinished when an iteration ends, noted."""
+        unfinished = frozenset().union(*(one.fragments for one in self.block(steady, state)))
+        self.found.carried[id(loop)] = self.found.carried.get(id(loop), frozenset()) | unfinished
 
-
-def _join(one: _State, other: _State) -> _State:
-    """Of two paths, aligned at the end; where only one has a group, the other has nothing that could be waited for."""
-    longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
-    extra = len(longer) - len(shorter)
-    return (*longer[:extra], *(a.joined(b) for a, b in zip(longer[extra:], shorter, strict=True)))
+    def joined(self, one: _State, other: _State) -> _State:
+        """Aligned at the end; where only one has a group, the other has nothing that could be waited for."""
+        longer, shorter = (one, other) if len(one) >= len(other) else (other, one)
+        extra = len(longer) - len(shorter)
+        return (*longer[:extra], *(a.joined(b) for a, b in zip(longer[extra:], shorter, strict=True)))

@@ -14,20 +14,9 @@ from twill.codegen.passes.unused_indices import names, needed
 from twill.codegen.print.gluon.fetched import is_fetched
 from twill.codegen.print.gluon.pairs import TOLD
 from twill.codegen.print.gluon.role import Role
-from twill.codegen.print.gluon.scalars import (
-    AND,
-    ATOM,
-    CHOICE,
-    COMPARE,
-    COMPARISONS,
-    OR,
-    PRODUCT,
-    SUM,
-    Text,
-    of_descriptor,
-)
+from twill.codegen.print.gluon.scalars import AND, ATOM, CHOICE, COMPARE, OR, PRODUCT, SUM, Text, of_descriptor
 from twill.codegen.print.gluon.writer import PythonWriter
-from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms, ProgramId, Symbol
+from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms, ProgramId, Symbol, inlined
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import (
     INSTANCES,
@@ -42,6 +31,7 @@ from twill.codegen.warp.program import (
     Stmt,
     WarpProgram,
 )
+from twill.tile.vocabulary import COMPARISONS
 
 PLACE = "place_of"
 RANK_OF_CTA = "rank_of_cta"
@@ -102,15 +92,9 @@ def told_of_pair(program: WarpProgram) -> list[str]:
 
 def _without_recall(stmt: Stmt, values: dict[str, Expr]) -> Stmt:
     """A statement with what was kept in the place of its names."""
-
-    def changed(expr: Expr) -> Expr:
-        if isinstance(expr, Local):
-            return values.get(expr.name, expr)
-        return replace(expr, operands=tuple(map(changed, expr.operands))) if isinstance(expr, Apply) else expr
-
     if isinstance(stmt, Define):
-        return replace(stmt, values=tuple(map(changed, stmt.values)))
-    return replace(stmt, value=changed(stmt.value)) if isinstance(stmt, SetProgramId) else stmt
+        return replace(stmt, values=tuple(inlined(value, values) for value in stmt.values))
+    return replace(stmt, value=inlined(stmt.value, values)) if isinstance(stmt, SetProgramId) else stmt
 
 
 def _needed(program: WarpProgram) -> list[int]:

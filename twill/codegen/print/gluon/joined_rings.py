@@ -28,6 +28,7 @@ from twill.codegen.warp.program import (
     TmaLoad,
     WarpGroup,
     WarpProgram,
+    blocks_within,
     with_blocks,
 )
 
@@ -90,21 +91,7 @@ def _together(group: WarpGroup, keeping: Aref, gone: Aref) -> bool:
 
 def _blocks(group: WarpGroup) -> Iterator[tuple[Stmt, ...]]:
     for block in (group.start, group.body, group.skip, group.finish):
-        yield from _within(block)
-
-
-def _within(block: tuple[Stmt, ...]) -> Iterator[tuple[Stmt, ...]]:
-    yield block
-    found: list[tuple[Stmt, ...]] = []
-
-    def noted(inner: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        found.append(inner)
-        return inner
-
-    for stmt in block:
-        with_blocks(stmt, noted)
-    for inner in found:
-        yield from _within(inner)
+        yield from blocks_within(block)
 
 
 def _beside(block: tuple[Stmt, ...], retained: int, other: int) -> bool:

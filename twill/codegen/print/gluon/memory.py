@@ -10,7 +10,7 @@ from twill.codegen.print.gluon.layouts import Layout, Products, SlicedLayout
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import ATOM, SUM, Text
 from twill.codegen.print.gluon.scales import block_of_scales, tile_shape
-from twill.codegen.warp.expression import Expr, Number, add
+from twill.codegen.warp.expression import Expr, moved
 from twill.codegen.warp.program import (
     LoadGlobal,
     Reg,
@@ -49,15 +49,11 @@ def print_tma_store(boxes: Sequence[TmaStore], role: Role) -> None:
     block = _tile([box.source for box in boxes], [box.coordinates for box in boxes], role, first.line)
     name = role.descriptor(first.map, block)
     at = ", ".join(role.scalar(coordinate).text for coordinate in first.coordinates)
-    tile = role.place(_whole(first.source))
+    tile = role.place(first.source.whole)
     if block != role.program.buffers[first.source.buffer].shape:
         tile += f".reshape([{', '.join(map(str, block))}])"
     role.out.fact(hopper.atomic_fact(first.combine) if first.combine else "copy out of shared memory", first.line)
     role.out.call(f"tma_{first.combine or 'store'}", [name, f"[{at}]", tile], kernel=first.line)
-
-
-def _whole(ref: SlotRef) -> SlotRef:
-    return SlotRef(ref.buffer, ref.cursor)
 
 
 def _tile(refs: Sequence[SlotRef], at: Sequence[tuple[Expr, ...]], role: Role, line: int) -> tuple[int, ...]:
@@ -72,17 +68,13 @@ def _tile(refs: Sequence[SlotRef], at: Sequence[tuple[Expr, ...]], role: Role, l
     for ref, coordinates in zip(refs, at, strict=True):
         top, bottom = ref.rows or (0, rows)
         left, right = ref.columns or (0, columns)
-        want = (*at[0][:-AXES], _moved(at[0][-2], top), _moved(at[0][-1], left))
+        want = (*at[0][:-AXES], moved(at[0][-2], top), moved(at[0][-1], left))
         if coordinates != want:
             raise exc.NotInGluon(f"the boxes of `{buffer.name}` do not lie side by side in the tensor", line=line)
         covered += (bottom - top) * (right - left)
     if covered != rows * columns or (refs[0].rows or (0, 0))[0] or (refs[0].columns or (0, 0))[0]:
         raise exc.NotInGluon(f"a copy fills a part of the tile `{buffer.name}`", line=line)
     return (*(1 for _ in at[0][:-AXES]), rows, columns)
-
-
-def _moved(base: Expr, by: int) -> Expr:
-    return add(base, Number(by, base.element)) if by else base
 
 
 # ---------------------------------------------------------------- by all threads

@@ -201,7 +201,7 @@ def _print_role(role: Role, printing: Printing, out: PythonWriter) -> None:
     head, given = f"def {role_name(role)}", [*plain, *rings, *constants]
     out.aligned(head, given, "):" if out.fits(head, given, "):") else "):  # fmt: skip")
     with out.deeper():
-        out.prose(_said(role), '"""', '"""')
+        out.docstring(_said(role))
     out.take(role.out)
     out.line()
     out.line()

@@ -20,6 +20,8 @@ from twill.codegen.warp.program import (
     StoreAccumulator,
     WarpGroup,
     WarpProgram,
+    blocks_of,
+    blocks_within,
     walk,
     with_blocks,
 )
@@ -32,10 +34,10 @@ def with_narrow_parts(program: WarpProgram) -> WarpProgram:
 
 
 def _narrowed(group: WarpGroup) -> WarpGroup:
-    parts = [stmt for block in _blocks(group.body) for stmt in _repeated(block)]
+    parts = [stmt for block in blocks_within(group.body) for stmt in _repeated(block)]
     own = {number for stmt in parts for number in written_by(stmt)}
     others = [s for s in walk(group.body) if not any(s is part for part in parts) and not isinstance(s, If)]
-    if not parts or any(own.intersection((*read_by(s), *written_by(s))) for s in others if not _has_blocks(s)):
+    if not parts or any(own.intersection((*read_by(s), *written_by(s))) for s in others if not blocks_of(s)):
         return group
     made = []
     for fragment in group.fragments:
@@ -44,26 +46,6 @@ def _narrowed(group: WarpGroup) -> WarpGroup:
             fragment = replace(fragment, layout=replace(fragment.layout, columns=fragment.layout.columns // 2))
         made.append(fragment)
     return replace(group, fragments=tuple(made), body=_halved(group.body))
-
-
-def _has_blocks(stmt: Stmt) -> bool:
-    return next(iter(_blocks_of(stmt)), None) is not None
-
-
-def _blocks_of(stmt: Stmt) -> list[tuple[Stmt, ...]]:
-    found: list[tuple[Stmt, ...]] = []
-
-    def note(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-        found.append(block)
-        return block
-
-    with_blocks(stmt, note)
-    return found
-
-
-def _blocks(block: tuple[Stmt, ...]) -> list[tuple[Stmt, ...]]:
-    """A block and all blocks within it."""
-    return [block, *(inner for stmt in block for one in _blocks_of(stmt) for inner in _blocks(one))]
 
 
 def _repeated(block: tuple[Stmt, ...]) -> list[Stmt]:

@@ -28,22 +28,21 @@ def print_expect(stmt: Expect, role: Role) -> None:
 
 def print_consumed(stmt: Consumed, role: Role) -> None:
     """A slot is given back."""
-    if stmt.behind:
-        role.note("commit", "empty", stmt.cursor, stmt.line)
-        blackwell.print_commit(barrier("empty", stmt.cursor, role), role, stmt.line)
-        return
-    role.note("arrive", "empty", stmt.cursor, stmt.line)
-    _print(role, stmt.cursor, "release", stmt.line)
+    _settled(stmt, "empty", "release", role)
 
 
 def print_publish(stmt: Publish, role: Role) -> None:
     """A slot is full."""
+    _settled(stmt, "full", "publish", role)
+
+
+def _settled(stmt: Consumed | Publish, kind: str, method: str, role: Role) -> None:
     if stmt.behind:
-        role.note("commit", "full", stmt.cursor, stmt.line)
-        blackwell.print_commit(barrier("full", stmt.cursor, role), role, stmt.line)
+        role.note("commit", kind, stmt.cursor, stmt.line)
+        blackwell.print_commit(barrier(kind, stmt.cursor, role), role, stmt.line)
         return
-    role.note("arrive", "full", stmt.cursor, stmt.line)
-    _print(role, stmt.cursor, "publish", stmt.line)
+    role.note("arrive", kind, stmt.cursor, stmt.line)
+    _print(role, stmt.cursor, method, stmt.line)
 
 
 def barrier(kind: str, cursor: int, role: Role) -> str:

@@ -17,6 +17,8 @@ from twill.codegen.warp.expression import (
     ProgramId,
     Symbol,
 )
+from twill.manifest.evaluate import HOLDS
+from twill.tile.vocabulary import COMPARISONS
 
 # Python's precedence, the tightest first.
 ATOM, UNARY, PRODUCT, SUM, SHIFT, AND, XOR, OR, COMPARE, CHOICE = range(10)
@@ -24,11 +26,7 @@ _SIGNS = {
     "add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("//", PRODUCT), "rem": ("%", PRODUCT),
     "and": ("&", AND), "or": ("|", OR), "xor": ("^", XOR), "shl": ("<<", SHIFT), "shr": (">>", SHIFT),
 }  # fmt: skip
-COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
 _FOLDED: dict[str, Callable[[int, int], int]] = {"add": int.__add__, "sub": int.__sub__, "mul": int.__mul__}
-_COMPARED: dict[str, Callable[[int, int], bool]] = {
-    "lt": int.__lt__, "le": int.__le__, "gt": int.__gt__, "ge": int.__ge__, "eq": int.__eq__, "ne": int.__ne__,
-}  # fmt: skip
 _TURNED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 _ASSOCIATIVE = ("add", "and", "or", "xor")
 TYPES = {
@@ -115,7 +113,7 @@ def _applied(
     if kind == "compare":
         predicate = str(attributes["predicate"])
         if said[0].text.isdigit() and said[1].text.isdigit():
-            return Text(str(_COMPARED[predicate](int(said[0].text), int(said[1].text))))
+            return Text(str(HOLDS[predicate](int(said[0].text), int(said[1].text))))
         if said[0].text.isdigit():
             said, predicate = said[::-1], _TURNED[predicate]
         return _signed(said, COMPARISONS[predicate], COMPARE)

@@ -14,7 +14,7 @@ from math import prod
 
 from twill import exc
 from twill.codegen.print.gluon.role import Role
-from twill.codegen.warp.expression import Expr, Number, add
+from twill.codegen.warp.expression import moved
 from twill.codegen.warp.program import Buffer, CopyScales, TensorMapSpec, TensorMultiply, TmaLoad, WarpProgram
 from twill.tile.interpret.block_scales import CHUNK_ROWS, CHUNK_SCALES
 from twill.tile.program import Op, TileProgram
@@ -85,8 +85,8 @@ def block_of_scales(boxes: Sequence[TmaLoad], program: WarpProgram) -> tuple[int
     block, box = tile_shape(program, buffer), program.maps[first.map].box
     if len(box) != len(block) or [box.target.columns for box in boxes] != list(_parts(block, box)):
         raise exc.NotInGluon(f"scales of `{buffer.name}` are no block of their tensor", line=first.line)
-    for one, moved in zip(boxes, _corners(block, box), strict=True):
-        if one.coordinates != tuple(_moved(at, by) for at, by in zip(first.coordinates, moved, strict=True)):
+    for one, corner in zip(boxes, _corners(block, box), strict=True):
+        if one.coordinates != tuple(map(moved, first.coordinates, corner)):
             raise exc.NotInGluon(f"copies of `{buffer.name}` do not lie side by side in the tensor", line=one.line)
     return block
 
@@ -100,10 +100,6 @@ def _parts(block: tuple[int, ...], box: tuple[int, ...]) -> Iterator[tuple[int, 
     """Bytes of a slot that the boxes of a block fill, if they lie behind one another."""
     size = prod(box)
     yield from ((at * size, (at + 1) * size) for at, _ in enumerate(_corners(block, box)))
-
-
-def _moved(base: Expr, by: int) -> Expr:
-    return add(base, Number(by, base.element)) if by else base
 
 
 def _copies(program: WarpProgram) -> Iterator[CopyScales]:

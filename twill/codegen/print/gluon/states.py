@@ -89,12 +89,8 @@ def _key(stmt: Stmt) -> str:
     """What two statements have to share, as text: all but their lines and scalar operands."""
     plain: dict[str, Any] = {"line": 0}
     if isinstance(stmt, Compute):
-        plain["operands"] = tuple(_reg(operand) for operand in stmt.operands)
+        plain["operands"] = tuple(one if isinstance(one, Reg) else "a scalar" for one in stmt.operands)
     return repr(replace(stmt, **plain))
-
-
-def _reg(operand: Operand) -> Any:
-    return operand if isinstance(operand, Reg) else "a scalar"
 
 
 def _joined(first: Stmt, later: Stmt, second: str) -> Stmt:

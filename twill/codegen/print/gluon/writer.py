@@ -86,9 +86,9 @@ class PythonWriter:
             lines = [", ".join(parts) + ","]
         return [lines[0].removesuffix(",")] if len(lines) == 1 else lines
 
-    def prose(self, text: str, begin: str = "", end: str = "") -> None:
+    def docstring(self, text: str) -> None:
         """Sentences, broken at spaces."""
-        for line in wrap(begin + text + end, WIDTH - STEP * self._depth, break_long_words=False):
+        for line in wrap(f'"""{text}"""', WIDTH - STEP * self._depth, break_long_words=False):
             self.line(line)
 
     @contextmanager

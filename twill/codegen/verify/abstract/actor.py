@@ -227,7 +227,7 @@ class Actor:
     def reach(self, other: CtaState, what: str, late: tuple[Event, int] | None = None) -> None:
         """Something is done to another CTA, which must have begun, and must not end before. late: of an arrival behind
         MMAs, the event of who knows of it: that the MMAs are over says nothing of it."""
-        if not self.everything().get(("begun", other.cta.rank), 0):
+        if not self.clock.released().get(("begun", other.cta.rank), 0):
             self.report("cluster", f"{what} by {self.role} may come before CTA {other.cta.rank} has made its "
                                    "barriers: the cluster does not meet first")  # fmt: skip
         own: Event = ("time", self.group.id)
@@ -282,16 +282,12 @@ class Actor:
         the others, too: an arrival of a warp that is ahead must not be counted for one that is behind."""
         if phase >= len(barrier.done):
             return False
-        known = self.clock.collective() if each else self.everything()
+        known = self.clock.collective() if each else self.clock.released()
         done = barrier.done[phase]
         if any(count > known.get(event, 0) for event, count in done.items() if event[0] == "time"):
             return False
         waited = any(at == phase and known.get(event, 0) >= time for event, time, at, _ in barrier.waits)
         return waited or done.get(barrier.ended, 0) <= known.get(barrier.ended, 0)
-
-    def everything(self) -> Clock:
-        """All that any thread of the group knows."""
-        return self.clock.released()
 
     def pending(self, ring: RingState, slot: int, clock: Clock, verb: str) -> None:
         """Report accesses of a slot by this group that are not over when it gives the slot on."""

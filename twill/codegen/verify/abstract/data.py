@@ -50,7 +50,7 @@ def random_tensor(rng: np.random.Generator, size: int, element: str, scale: int)
 
 def scales(program: TileProgram) -> frozenset[str]:
     """Tensors of scales of blocks."""
-    makers = {result: op for op in program.ops() for result in op.results}
+    makers = program.makers
     todo = [operand for op in program.ops() if op.kind == "dot_scaled" for operand in op.operands[3:]]
     found: set[str] = set()
     while todo:

@@ -97,7 +97,7 @@ def _grid(program: TileProgram) -> tuple[str, ...]:
 
 def _shares(program: TileProgram) -> dict[int, int]:
     """Axes of the grid whose number of programs is divided by constants, each with the least multiple of those."""
-    made = {result: op for op in program.ops() for result in op.results}
+    made = program.makers
     found: dict[int, int] = {}
     for op in program.ops():
         number, divisor = (made.get(operand) for operand in op.operands) if op.kind == "div" else (None, None)

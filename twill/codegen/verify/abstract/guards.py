@@ -11,7 +11,7 @@ Conditions are found where a warp group looks at them: in the `If`s of its block
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -22,6 +22,7 @@ from twill.codegen.warp.by_identity import by_identity
 from twill.codegen.warp.expression import Apply, Expr, Local, ProgramId
 from twill.codegen.warp.parameters import nodes
 from twill.codegen.warp.program import INSTANCES, NEIGHBOUR, PRESENT, CountReuse, If, Let, Pipeline, Stmt, WarpProgram
+from twill.manifest.evaluate import HOLDS
 
 NEAR = 1  # sides of a comparison that differ by more are as good as any others
 
@@ -175,23 +176,13 @@ class Conditions:
         return value_of(expr, scope)
 
 
-SAYS: Mapping[str, Callable[[int], bool]] = {
-    "lt": lambda apart: apart < 0,
-    "le": lambda apart: apart <= 0,
-    "gt": lambda apart: apart > 0,
-    "ge": lambda apart: apart >= 0,
-    "eq": lambda apart: apart == 0,
-    "ne": lambda apart: apart != 0,
-}
-
-
 def said(found: Iterable[Found]) -> set[tuple[object, bool]]:
     """Each comparison with what it said."""
     every: set[tuple[object, bool]] = set()
     for one in found:
         match one:
             case ("guard", Apply() as comparison, int() as apart, _):
-                every.add((comparison, SAYS[str(dict(comparison.attributes)["predicate"])](apart)))
+                every.add((comparison, HOLDS[str(dict(comparison.attributes)["predicate"])](apart, 0)))
     return every
 
 

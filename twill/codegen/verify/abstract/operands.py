@@ -223,6 +223,16 @@ def spreads(layout: Layout, over: Layout, axes: tuple[int, ...]) -> bool:
     return False
 
 
+def _own(barrier: int, program: WarpProgram) -> Iterator[str]:
+    if len(program.barriers[barrier].groups) > 1:
+        yield f"barrier `{program.barriers[barrier].name}` is not its warp group's own"
+
+
+def _holds(scratch: int, needed: int, what: str, program: WarpProgram) -> Iterator[str]:
+    if program.buffers[scratch].bytes < needed:
+        yield f"scratch of {program.buffers[scratch].bytes} bytes, less than {needed} for {what}"
+
+
 def _reduce(stmt: Reduce, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
     operand, result = fragments[stmt.operand], fragments[stmt.result]
     match operand.layout, result.layout:
@@ -244,12 +254,12 @@ def _reduce(stmt: Reduce, program: WarpProgram, fragments: Fragments) -> Iterato
         yield f"`{operand.name}` is reduced across warps without scratch memory and a barrier"
     if not crosses and stmt.scratch is not None:
         yield f"`{operand.name}` is reduced within warps: nobody waits at `{program.buffers[stmt.scratch].name}`"
-    if stmt.barrier is not None and len(program.barriers[stmt.barrier].groups) > 1:
-        yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
+    if stmt.barrier is not None:
+        yield from _own(stmt.barrier, program)
     threads = LANES if stmt.barrier is None else program.barriers[stmt.barrier].threads
-    needed = threads // LANES * math.prod(shape_of(result.layout)) * BITS[result.element] // 8
-    if stmt.scratch is not None and program.buffers[stmt.scratch].bytes < needed:
-        yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for a result of every warp"
+    if stmt.scratch is not None:
+        needed = threads // LANES * math.prod(shape_of(result.layout)) * BITS[result.element] // 8
+        yield from _holds(stmt.scratch, needed, "a result of every warp", program)
 
 
 def _scan(stmt: Scan, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
@@ -258,11 +268,9 @@ def _scan(stmt: Scan, program: WarpProgram, fragments: Fragments) -> Iterator[st
         yield f"`{operand.name}` and `{result.name}` differ in layout or element type"
     if stmt.axis >= len(shape_of(operand.layout)):
         yield f"`{operand.name}` has no axis {stmt.axis}"
-    if len(program.barriers[stmt.barrier].groups) > 1:
-        yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
+    yield from _own(stmt.barrier, program)
     needed = math.prod(shape_of(operand.layout)) * max(32, BITS[operand.element]) // 8
-    if program.buffers[stmt.scratch].bytes < needed:
-        yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for a tile"
+    yield from _holds(stmt.scratch, needed, "a tile", program)
 
 
 def _rearrange(stmt: Rearrange, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
@@ -285,11 +293,8 @@ def _rearrange(stmt: Rearrange, program: WarpProgram, fragments: Fragments) -> I
         if moves is None or stmt.index is not None:
             yield f"`{result.name}` is made of elements that other threads have, without scratch memory and a barrier"
         return
-    if len(program.barriers[stmt.barrier].groups) > 1:
-        yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
-    needed = room * max(8, BITS[result.element]) // 8
-    if program.buffers[stmt.scratch].bytes < needed:
-        yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for what is rearranged"
+    yield from _own(stmt.barrier, program)
+    yield from _holds(stmt.scratch, room * max(8, BITS[result.element]) // 8, "what is rearranged", program)
 
 
 def _histogram(stmt: Histogram, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
@@ -298,11 +303,8 @@ def _histogram(stmt: Histogram, program: WarpProgram, fragments: Fragments) -> I
         yield f"`{result.name}` is no vector of i32 that counts integers"
     if stmt.mask is not None and (fragments[stmt.mask].layout, fragments[stmt.mask].element) != (operand.layout, "i1"):
         yield f"`{fragments[stmt.mask].name}` has no truth value for each element of `{operand.name}`"
-    if len(program.barriers[stmt.barrier].groups) > 1:
-        yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
-    needed = math.prod(shape_of(result.layout)) * 4
-    if program.buffers[stmt.scratch].bytes < needed:
-        yield f"scratch of {program.buffers[stmt.scratch].bytes} bytes, less than {needed} for what is counted"
+    yield from _own(stmt.barrier, program)
+    yield from _holds(stmt.scratch, math.prod(shape_of(result.layout)) * 4, "what is counted", program)
 
 
 def _sum_parts(stmt: SumParts, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
@@ -311,8 +313,7 @@ def _sum_parts(stmt: SumParts, program: WarpProgram, fragments: Fragments) -> It
         yield f"`{operand.name}` and `{result.name}` do not lie as one accumulator"
     if {operand.element, result.element} != {"f32"}:
         yield f"parts of `{operand.name}` are sums of {operand.element}, and only those of f32 meet"
-    if len(program.barriers[stmt.barrier].groups) > 1:
-        yield f"barrier `{program.barriers[stmt.barrier].name}` is not its warp group's own"
+    yield from _own(stmt.barrier, program)
 
 
 def _make_map(stmt: MakeMap, program: WarpProgram, fragments: Fragments) -> Iterator[str]:

@@ -55,7 +55,7 @@ def accessed_by_data(program: TileProgram) -> frozenset[str]:
 
 def counted(program: TileProgram) -> Mapping[str, int]:
     """The tensors that trip counts depend on, each with the step of such a loop (1: not known now)."""
-    makers = {result: op for op in program.ops() for result in op.results}
+    makers = program.makers
     found: dict[str, int] = {}
     for loop in (item for item in program.body if isinstance(item, Loop)):
         step = makers.get(loop.step)
@@ -86,7 +86,7 @@ def _places(program: TileProgram) -> Iterator[Polynomial]:
 def _loaded_for(program: TileProgram, pending: list[int], bounds: bool = True) -> frozenset[str]:
     """The tensors that values are loaded from, or made of what is. bounds: or that say how often a loop runs which
     makes them."""
-    makers = {result: op for op in program.ops() for result in op.results}
+    makers = program.makers
     needs: dict[int, tuple[int, ...]] = {result: reads(op) for result, op in makers.items()}
     for loop in (item for item in program.body if isinstance(item, Loop)):
         needs[loop.induction] = (loop.lower, loop.upper, loop.step) if bounds else (loop.lower, loop.step)

@@ -280,7 +280,7 @@ def left_out(precision: str) -> float:
 def narrowed_for_mmas(program: TileProgram) -> frozenset[int]:
     """Conversions to narrow floats of what the kernel has computed, for MMAs: which of two numbers each becomes
     depends on the last bits of what it was."""
-    makers = {result: op for op in program.ops() for result in op.results}
+    makers = program.makers
     computed = inexact(program)
     found: set[int] = set()
     todo = [operand for op in program.ops() if op.kind in MMA for operand in op.operands[:2]]

@@ -19,7 +19,7 @@ from twill.codegen.warp.expression import (
     ProgramId,
     Symbol,
 )
-from twill.manifest.evaluate import RECIPROCAL, RECIPROCAL_SHIFT, reciprocal
+from twill.manifest.evaluate import HOLDS, RECIPROCAL, RECIPROCAL_SHIFT, reciprocal
 from twill.tile.interpret.arithmetic import Array, apply, rounded
 
 Scalar = Any  # a Python int, or a NumPy scalar
@@ -105,9 +105,6 @@ def integer(expr: Expr, scope: EvaluationScope) -> int:
 
 _INTEGERS = ("i32", "i64", "u32")
 
-_COMPARE: dict[str, Callable[[int, int], bool]] = {
-    "lt": int.__lt__, "le": int.__le__, "gt": int.__gt__, "ge": int.__ge__, "eq": int.__eq__, "ne": int.__ne__,
-}  # fmt: skip
 _INTEGER: dict[str, Callable[[int, int], int]] = {
     "add": int.__add__, "sub": int.__sub__, "mul": int.__mul__, "max": max, "min": min,
 }  # fmt: skip
@@ -149,7 +146,7 @@ def integer_operation(kind: str, element: str, attributes: Mapping[str, Any]) ->
     if not attributes.get("signed", 1):
         return None
     if kind == "compare":
-        return _COMPARE[str(attributes["predicate"])]
+        return HOLDS[str(attributes["predicate"])]
     if element not in ("i32", "i64") or kind not in ("div", "rem", *_INTEGER):
         return None
     bits = 31 if element == "i32" else 63
@@ -185,7 +182,7 @@ def _unsigned(kind: str, operands: list[Scalar], named: Mapping[str, Any]) -> in
         case "cast", [found]:
             pass
         case "compare", [left, right]:
-            return int(_COMPARE[str(named["predicate"])](left, right))
+            return int(HOLDS[str(named["predicate"])](left, right))
         case "div", [left, right]:
             found = left // right if right else -1
         case "rem", [left, right]:

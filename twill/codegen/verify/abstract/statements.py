@@ -58,7 +58,6 @@ from twill.codegen.warp.program import (
     StoreScales,
     StoreShared,
     SumParts,
-    TensorMapSpec,
     TensorMultiply,
     TmaLoad,
     TmaStore,
@@ -256,11 +255,6 @@ def _wait_groups(actor: Actor, stmt: WaitGroups) -> None:
 
 
 # ---------------------------------------------------------------- the TMA, by the elected thread
-def _box_bytes(meant: TensorMapSpec) -> int:
-    """Bytes that one copy moves: the whole box, also where it is clipped."""
-    return moved_bytes(meant.box, meant.element)
-
-
 def _tma_load(actor: Actor, stmt: TmaLoad) -> None:
     """Into the CTA's own slot; of a load with a sender, into those of all CTAs of the cluster, by that one alone."""
     machine = actor.machine
@@ -305,7 +299,7 @@ def _load(actor: Actor, stmt: TmaLoad, machine: CtaState) -> None:
             text = f"{what} by {role} may bring what `{meant.argument}` held before a store in front of it"
             machine.findings.add("order", f"{text}: nothing makes it wait", line, role)
 
-    barrier.load(_box_bytes(meant), land)
+    barrier.load(moved_bytes(meant.box, meant.element), land)
     if ring.aref.pair or ring.aref.shared:  # complete when the bytes of both CTAs are there: behind both threads' waits
         waits: Event = ("alone", actor.group.id)
         barrier.arrive(0, {waits: actor.clock.elected.get(waits, 0)})

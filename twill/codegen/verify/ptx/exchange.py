@@ -11,7 +11,7 @@ from twill.codegen.verify.ptx.threads import WARP, Array, Gang
 from twill.codegen.verify.ptx.units.matrix import movmatrix
 from twill.ptx.arrays import some
 from twill.ptx.program import DestinationPair, Nothing, PtxInstruction
-from twill.ptx.registers import TYPES, Operands, types_of, unsupported
+from twill.ptx.registers import TYPES, Operands, Put, types_of, unsupported
 
 
 def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
@@ -35,10 +35,14 @@ def _flat(g: Gang, value: Array) -> Array:
     return np.ascontiguousarray(value).reshape(-1)[: g.size]
 
 
-def _shuffle(operands: Operands, instruction: PtxInstruction) -> Step:
+def _pair(operands: Operands, instruction: PtxInstruction) -> tuple[Put, Put]:
     target = instruction.operands[0]
-    put = operands.put(instruction, target.first if isinstance(target, DestinationPair) else target, "b32")
-    found = operands.put(instruction, target.second if isinstance(target, DestinationPair) else Nothing(), "pred")
+    first, second = (target.first, target.second) if isinstance(target, DestinationPair) else (target, Nothing())
+    return operands.put(instruction, first, "b32"), operands.put(instruction, second, "pred")
+
+
+def _shuffle(operands: Operands, instruction: PtxInstruction) -> Step:
+    put, found = _pair(operands, instruction)
     value = operands.fetch(instruction, instruction.operands[1], "b32")
     by, clamp = (operands.fetch(instruction, operand, "u32") for operand in instruction.operands[2:4])
     mode = next(m for m in instruction.modifiers if m in ("idx", "up", "down", "bfly"))
@@ -132,9 +136,7 @@ def _elect(operands: Operands, instruction: PtxInstruction) -> Step:
 
 def _match(operands: Operands, instruction: PtxInstruction) -> Step:
     type = types_of(instruction)[-1]
-    target = instruction.operands[0]
-    put = operands.put(instruction, target.first if isinstance(target, DestinationPair) else target, "b32")
-    same = operands.put(instruction, target.second if isinstance(target, DestinationPair) else Nothing(), "pred")
+    put, same = _pair(operands, instruction)
     value = operands.fetch(instruction, instruction.operands[1], type)
     every = "all" in instruction.modifiers
 

@@ -8,7 +8,7 @@ accumulator in flight renames it: compilers print such moves where ptxas needs n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -79,12 +79,16 @@ class MmasInFlight:
                 self.flying[target] = self.flying[moved]
                 g.registers[target] = g.registers[moved]
                 continue
-            for register in reads:
-                if register in self.flying and self.flying[register].number >= 0:
-                    self._found(g, "reads the result of", self.flying[register], instruction)
+            self.read(g, reads, instruction)
             for register in writes:
                 self._overwritten(g, register, instruction)
             step(g)
+
+    def read(self, g: Gang, registers: Iterable[int], instruction: PtxInstruction) -> None:
+        """Registers are read, results that are not there yet among them."""
+        for register in registers:
+            if register in self.flying and self.flying[register].number >= 0:
+                self._found(g, "reads the result of", self.flying[register], instruction)
 
     def _overwritten(self, g: Gang, register: int, instruction: PtxInstruction) -> None:
         cell = self.flying.pop(register, None)
@@ -196,9 +200,7 @@ def issue(operands: Operands, instruction: PtxInstruction) -> Callable[[Gang], N
             source: Any = _uniform(g, a_at(g), "descriptor of A")
             reads.append(_read(source, 64, trans_a))
         else:
-            for register in left:
-                if register in mmas.flying and mmas.flying[register].number >= 0:
-                    mmas._found(g, "reads the result of", mmas.flying[register], instruction)
+            mmas.read(g, left, instruction)
             source = np.stack([np.asarray(g.full(g.registers[r])).view(np.uint32) for r in left], axis=-1)
         for at in reads:
             last = highest(at[:, -1])

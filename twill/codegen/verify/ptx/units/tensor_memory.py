@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from twill.ptx.arrays import frozen
+
 Array = NDArray[Any]
 
 LANES = 128
@@ -53,7 +55,7 @@ def moved(shape: str, count: int, split: int = 0) -> tuple[Array, Array]:
         "16x128b": (t // 4 + 8 * (r % 2), t % 4 + 4 * (r // 2)),
         "16x256b": (t // 4 + 8 * (r // 2 % 2), 2 * (t % 4) + r % 2 + 8 * (r // 4)),
     }[shape]
-    return _frozen(lane + 0 * r), _frozen(column + 0 * t)
+    return frozen(lane + 0 * r), frozen(column + 0 * t)
 
 
 @lru_cache(maxsize=8)
@@ -64,14 +66,8 @@ def rows_of(m: int, lane: int) -> Array:
     ValueError: no such rows.
     """
     if (m, lane) == (LANES, 0):
-        return _frozen(np.arange(LANES))
+        return frozen(np.arange(LANES))
     if m == LANES // 2 and lane in (0, HALF):
         row = np.arange(m)
-        return _frozen(row // HALF * QUARTER + row % HALF + lane)
+        return frozen(row // HALF * QUARTER + row % HALF + lane)
     raise ValueError(f"a product of {m} rows at lane {lane}")
-
-
-def _frozen(made: Array) -> Array:
-    made = np.ascontiguousarray(made, np.int64)
-    made.flags.writeable = False
-    return made

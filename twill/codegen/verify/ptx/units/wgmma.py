@@ -23,7 +23,7 @@ from twill.codegen.verify.ptx.units.fragments import (
     width,
 )
 from twill.codegen.verify.ptx.units.mma_sums import multiply_add
-from twill.ptx.arrays import highest
+from twill.ptx.arrays import frozen, highest
 
 Array = NDArray[Any]
 _CHUNK = 16  # bytes: an element of the canonical layouts
@@ -139,7 +139,7 @@ def _k_major(rows: int, leading: int, stride: int, swizzle: int) -> Array:
     are as long as the swizzle and chunks neighbours."""
     row, chunk = np.ogrid[:rows, : _DEPTH_BYTES // _CHUNK]
     pitch, step = (swizzle, _CHUNK) if swizzle else (_CHUNK, leading)
-    return _frozen(row // 8 * stride + row % 8 * pitch + chunk * step)
+    return frozen(row // 8 * stride + row % 8 * pitch + chunk * step)
 
 
 @lru_cache(maxsize=1024)
@@ -149,15 +149,9 @@ def _mn_major(rows: int, leading: int, stride: int, swizzle: int, size: int) -> 
     length has chunks along M or N, the next such row of the same k is `leading` further on, and eight k `stride`."""
     k, chunk = np.ogrid[: _DEPTH_BYTES // size, : rows * size // _CHUNK]
     if not swizzle:
-        return _frozen(chunk * stride + k // 8 * leading + k % 8 * _CHUNK)
+        return frozen(chunk * stride + k // 8 * leading + k % 8 * _CHUNK)
     per = swizzle // _CHUNK
-    return _frozen(chunk // per * leading + chunk % per * _CHUNK + k // 8 * stride + k % 8 * swizzle)
-
-
-def _frozen(offsets: Array) -> Array:
-    offsets = np.ascontiguousarray(offsets, np.int64)
-    offsets.flags.writeable = False
-    return offsets
+    return frozen(chunk // per * leading + chunk % per * _CHUNK + k // 8 * stride + k % 8 * swizzle)
 
 
 def _check(
