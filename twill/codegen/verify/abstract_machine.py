@@ -23,6 +23,7 @@ from types import MappingProxyType
 
 from twill.codegen.verify.abstract.actor import Actor, CtaState
 from twill.codegen.verify.abstract.cluster import cluster_of
+from twill.codegen.verify.abstract.deadline import Over, in_time, refuse_late
 from twill.codegen.verify.abstract.inputs import REMEMBERED, CheckedLaunch, launches, most_iterations
 from twill.codegen.verify.abstract.instance_assignment import ANY_ORDER, WAYS, Way, assignments
 from twill.codegen.verify.abstract.memory import GlobalTensors
@@ -35,7 +36,6 @@ from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract.two_processes import all_hold
 from twill.codegen.verify.abstract.violation import RULES, Findings, Violation
 from twill.codegen.warp.program import Stmt, WarpProgram
-from twill.exc import BudgetExhausted
 from twill.kernel.problem import ProblemTable
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.arrays import np
@@ -53,12 +53,6 @@ __all__ = ["RULES", "CheckedLaunch", "Trace", "Trial", "Violation", "run", "tria
 CTAS = 2  # among which fetched instances are dealt in several ways
 SLOT_BITS = 3  # that tell the sums of one instance apart
 ENOUGH = 20  # violations after which a run is not continued
-Over = Callable[[], bool]  # whether the time is over
-
-
-def in_time() -> bool:
-    """Of what may take as long as it does."""
-    return False
 
 
 @dataclass(frozen=True)
@@ -136,7 +130,7 @@ def trials(
     problem: the sizes that make sense (default: what the sidecar says, else they are derived from the program).
     thorough: many more launches. over: as for `verify`. Raises `UnknownProblem` if no launch could be made up.
     """
-    given = launches(program, problem, thorough)
+    given = launches(program, problem, thorough, over)
     made = next((made for launched, made in _tried if launched is given), None)
     if made is None:
         made = tuple(_trials(program.program, given, over))
@@ -151,7 +145,7 @@ _tried = deque[tuple[tuple[CheckedLaunch, ...], tuple[Trial, ...]]](maxlen=REMEM
 def _trials(tile: TileProgram, given: Sequence[CheckedLaunch], over: Over) -> list[Trial]:
     made = []
     for launch in given:
-        _refuse_late(tile, over)
+        refuse_late(tile, over)
         made.append(_trial(tile, launch))
     most = _narrowed_alike(tile, [trial.launch for trial in made])
     return [_with_own(tile, trial) if number == most else trial for number, trial in enumerate(made)]
@@ -303,18 +297,19 @@ def verify(
     """Every broken rule, in the order in which they are found; () if the program is right.
 
     problem, and what is raised: as for `trials`. given: trials instead of made-up ones. enough: violations after which
-    the search ends. over: whether the time for it is, asked in front of every launch: then BudgetExhausted. processes:
-    more than one may work at it. spilling: registers that are too few for what is alive at once are no fault, for who
+    the search ends. over: whether the time for it is (`twill.codegen.verify.abstract.deadline`). processes: more than
+    one may work at it. spilling: registers that are too few for what is alive at once are no fault, for who
     builds the program is told what it spills.
     """
     found = dict.fromkeys(static_violations(program, spilling))
     if len(found) >= enough:
         return tuple(found)
-    if processes > 1 and not found and not given and _right_in_two(program, launches(program, problem), over):
+    alone = processes == 1 or found or given
+    if not alone and _right_in_two(program, launches(program, problem, over=over), over):
         return ()
     given = given or trials(program, problem, over=over)
     for number, trial in enumerate(given):
-        _refuse_late(program.program, over)
+        refuse_late(program.program, over)
         if depends_on_order(program.program):
             _found_in_any_order(found, program, trial, enough)
         else:
@@ -322,7 +317,7 @@ def verify(
         if len(found) >= enough:
             return tuple(found)
     for way, number in _dealt(program, [trial.launch for trial in given]):
-        _refuse_late(program.program, over)
+        refuse_late(program.program, over)
         _found_by(found, program, given[number], CTAS, way, enough)
     return tuple(found)
 
@@ -344,7 +339,7 @@ def _right_in_two(program: WarpProgram, launched: Sequence[CheckedLaunch], over:
     order = sorted(range(len(launched)), key=lambda number: -cost[number])
 
     def holds(turn: int) -> bool:
-        _refuse_late(tile, over)
+        refuse_late(tile, over)
         number, found = order[turn], dict[Violation, None]()
         trial = _trial(tile, launched[number])
         trial = _with_own(tile, trial) if number == own else trial
@@ -357,12 +352,6 @@ def _right_in_two(program: WarpProgram, launched: Sequence[CheckedLaunch], over:
         return not found
 
     return all_hold(len(order), holds)
-
-
-def _refuse_late(tile: TileProgram, over: Over) -> None:
-    """A program that was not run at every launch is not known to be right."""
-    if over():
-        raise BudgetExhausted(f"the time for emitting {tile.kernel} ended while it was run on the abstract machine")
 
 
 def _found_in_any_order(found: dict[Violation, None], program: WarpProgram, trial: Trial, enough: int) -> None:

@@ -15,7 +15,7 @@ from twill.codegen.verify.abstract.inputs import launches
 from twill.codegen.verify.abstract.unstored import changed, one_twice_as_long
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.program import StoreGlobal, WarpProgram
-from twill.exc import UnknownProblem
+from twill.exc import BudgetExhausted, UnknownProblem
 
 KERNEL = """
 import triton
@@ -219,3 +219,16 @@ def test_fail_a_tensor_that_no_check_can_be_made_with(tmp_path: Path) -> None:
     tile = extract(f"{tmp_path / 'k.py'}::far", sig=("x=*fp32:16", "y=*fp32:16", "which=*i32:16"), const=("B=64",))
     with pytest.raises(UnknownProblem, match=r"`x` of `far` would have \d+ elements in a launch that is made up"):
         launches(lower(tile.program, scheduled(tile.program), H100))
+
+
+def test_no_launch_is_made_up_when_the_time_is_over(tmp_path: Path) -> None:
+    """Each takes a run of the program, however long that is."""
+    asked: list[int] = []
+
+    def over() -> bool:
+        asked.append(0)
+        return len(asked) > 3
+
+    with pytest.raises(BudgetExhausted, match="rows ended while it was run on the abstract machine"):
+        launches(program(tmp_path, 99), over=over)
+    assert len(asked) == 4

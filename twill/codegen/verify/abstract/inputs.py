@@ -21,6 +21,7 @@ from twill.codegen.verify.abstract.data import (
     tells_floats_apart,
     tensor,
 )
+from twill.codegen.verify.abstract.deadline import Over, in_time
 from twill.codegen.verify.abstract.derive import (
     derived_problem,
     extents,
@@ -91,9 +92,9 @@ class CheckedLaunch:
 
 
 def launches(
-    program: WarpProgram, problem: ProblemTable | None = None, thorough: bool = False
+    program: WarpProgram, problem: ProblemTable | None = None, thorough: bool = False, over: Over = in_time
 ) -> tuple[CheckedLaunch, ...]:
-    """Launches that together reach everything wanted. Raises `UnknownProblem`.
+    """Launches that together reach everything wanted. Raises `UnknownProblem`, and BudgetExhausted when `over` says so.
 
     problem: the sizes that make sense (default: what the sidecar says). A table of one recorded launch may take
     M = K = 512 for a rule, and knows no rule between sizes and distances in memory. Where a distance is a size of its
@@ -106,7 +107,7 @@ def launches(
     asked = LaunchBasis(wanted(program, thorough), problem or sidecar_problem(tile), tile)
     made = next((found for other, found in _last if other == asked), None)
     if made is None:
-        made = tuple(_of_table(asked.tile, asked.table, asked.goal))
+        made = tuple(_of_table(asked.tile, asked.table, asked.goal, over))
         for array in (array for one in made for array in one.arrays.values()):
             array.flags.writeable = False
         _last.append((asked, made))
@@ -123,11 +124,10 @@ class LaunchBasis:
 
 
 _last = deque[tuple[LaunchBasis, tuple[CheckedLaunch, ...]]](maxlen=REMEMBERED)
-"""The last ones that were made: a program is verified and executed with the same, and so is one that differs from it in
-nothing that launches are made up from."""
+"""The last that were made: a program is verified and executed with the same, as is one made up from nothing else."""
 
 
-def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> Iterator[CheckedLaunch]:
+def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted, over: Over) -> Iterator[CheckedLaunch]:
     refuse_unknown_numbers(tile, table)
     if table is not None:
         free = strides(tile) & table.units.keys()
@@ -167,7 +167,7 @@ def _of_table(tile: TileProgram, table: ProblemTable | None, goal: Wanted) -> It
         one = next((one for one in tries if not _begins_before(tile, one)), None)
         return replace(holding(tile, one or made_up(least=least)), derived=True)
 
-    yield from until_stored(tile, made, drawn)
+    yield from until_stored(tile, made, drawn, over)
 
 
 def refuse_unknown_numbers(program: TileProgram, table: ProblemTable | None) -> None:

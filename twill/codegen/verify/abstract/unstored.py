@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from twill.codegen.verify.abstract.deadline import Over, in_time, refuse_late
 from twill.exc import UnknownProblem
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.conflicts import conflicts
@@ -26,11 +27,11 @@ WITH_LEVELS = 12  # and so many more whose tables have numbers of unlike size
 
 
 def until_stored(
-    tile: TileProgram, made: Sequence[CheckedLaunch], drawn: Callable[[int], CheckedLaunch]
+    tile: TileProgram, made: Sequence[CheckedLaunch], drawn: Callable[[int], CheckedLaunch], over: Over = in_time
 ) -> Iterator[CheckedLaunch]:
     """Of the launches `drawn(0)`, `drawn(1)` ... those that store into a tensor which no launch before stores into;
     `drawn` makes those from TRIES on of sizes unlike those before. Raises UnknownProblem where nothing at all is stored
-    in any."""
+    in any, and BudgetExhausted when `over` says so."""
     written = tile.original or tile
     stores = {op.access.base for op in written.ops() if op.access is not None and op.kind != "tile_load"}
     stored = frozenset[str]().union(*(changed(written, one) for one in made))
@@ -38,6 +39,7 @@ def until_stored(
     for number in range(TRIES + FURTHER + WITH_LEVELS):
         if stores <= stored or (number >= TRIES and stores & stored):
             return
+        refuse_late(tile, over)
         one = drawn(number)
         try:
             more = changed(written, one) - stored
