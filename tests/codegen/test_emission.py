@@ -14,7 +14,7 @@ import pytest
 
 from tests.golden_schedules import Example, kernel, lowered, machine, schedule
 from twill import exc
-from twill.codegen import emit
+from twill.codegen import emission, emit
 from twill.codegen.compile.facts import MOST_SPILLED, KernelFacts, Remark
 from twill.codegen.emission import emit_scheduled, emit_solved, extract, with_slow_builds
 from twill.codegen.lower.candidates import Attempt, LoweringCandidate
@@ -332,14 +332,27 @@ def answers_once() -> Solver:
 
 @pytest.mark.parametrize("cause", ["spill", "serialized", "wait"])
 def test_iterations_do_not_overlap_where_no_schedule_has_more_room(play: Callable[..., Builds], cause: str) -> None:
-    """Tiles of one iteration take fewer registers than those of several: first in the order of the solver's schedule,
-    then in that of the program."""
+    """Tiles of one iteration take fewer registers than those of several: in the order of the solver's schedule, then in
+    that of the program."""
     builds = play(refusal(cause))
     assert emit_solved(kernel(GEMM), machine(), answers_once()) is EMITTED
     assert [(one.strategy, one.ii == one.length) for one in builds.schedules] == [("joint", False), ("joint", True)]
     builds = play(refusal(cause), refusal(cause))
     assert emit_solved(kernel(GEMM), machine(), answers_once()) is EMITTED
     assert [one.strategy for one in builds.schedules] == ["joint", "joint", "none"]
+
+
+@pytest.mark.parametrize(("less", "taken"), [(1, "none"), (0, "joint"), (-1, "joint")])
+def test_of_two_orders_of_an_iteration_the_shorter_one_is_taken(
+    play: Callable[..., Builds], monkeypatch: pytest.MonkeyPatch, less: int, taken: str
+) -> None:
+    ordered = in_program_order(kernel(GEMM).graph, machine(), SolveOptions(fuse=False))
+    assert ordered is not None
+    played = ordered.model_copy(update={"ii": schedule(GEMM).length - less})
+    monkeypatch.setattr(emission, "in_program_order", lambda graph, on, asked: played)
+    builds = play(refusal("serialized"))
+    assert emit_solved(kernel(GEMM), machine(), answers_once()) is EMITTED
+    assert builds.schedules[-1].strategy == taken
 
 
 def test_the_order_of_the_program_is_no_schedule_with_room_while_there_is_one_of_the_solver(

@@ -155,9 +155,9 @@ def _emit_solved(
         ):
             return None
         notify(f"{rejected.message}: scheduling again with iterations that do not overlap")
-        alone = apart(last.schedule, kernel.graph, machine)
-        alone = alone or in_program_order(kernel.graph, machine, SolveOptions(fuse=False))
-        return None if alone is None else Roomier(0, alone)
+        in_turn = in_program_order(kernel.graph, machine, SolveOptions(fuse=False))
+        orders = [one for one in (apart(last.schedule, kernel.graph, machine), in_turn) if one is not None]
+        return Roomier(0, min(orders, key=lambda one: one.ii)) if orders else None
 
     schedule = solve(kernel.graph, machine)
     over, late = (solve.over, solve.late) if isinstance(solve, PatientSolver) else (never, never)

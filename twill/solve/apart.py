@@ -3,7 +3,8 @@
 Where the compiler finds no registers for what several iterations have in flight, each warp group can still do in every
 iteration what the schedule says, in its order: with I = L, which breaks no rule that the schedule keeps. Warp groups
 that wait for one another keep units busy meanwhile, so it is often much faster than L says. The order of the program
-(`twill.zlp.sequential`) is that of whoever wrote it.
+(`twill.zlp.sequential`) may be shorter, or longer: the shorter of both was the faster one of each of four kernels that
+were simulated (docs/performance-log.md).
 """
 
 from __future__ import annotations
