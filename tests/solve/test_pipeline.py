@@ -17,6 +17,7 @@ from twill.exc import BadPin, BudgetExhausted, Infeasible, NothingToSchedule, St
 from twill.graph.build import dependence_graph
 from twill.graph.dependence import DependenceGraph
 from twill.graph.extract import extract
+from twill.machine.file import load_machine
 from twill.schedule.checker.check import check
 from twill.schedule.document import Schedule, ScheduledOp
 from twill.solve import pipeline
@@ -436,3 +437,9 @@ def test_the_least_i_of_a_product_in_parts_is_found_and_proven_at_once() -> None
     assert schedule.ii == schedule.certificate.bounds.best
     assert [step.solver for step in schedule.certificate.steps][-1] == "parts of products together"
     assert check(schedule, H100) == ()
+
+
+def test_row_blocks_that_read_one_another_s_tiles_are_scheduled_to_the_optimum() -> None:
+    """Whose crossings took longer than the budget while the relaxation was asked only where I had been hard."""
+    found = solve(example("attention_backward", "full"), load_machine("h200"), SolveOptions(budget=60.0, fuse=False))
+    assert found.cooperation.columns and found.certificate.optimal

@@ -185,9 +185,9 @@ class Search:
         )
 
     def _descend(self) -> None:
-        """The objectives behind I. Raises OutOfBudget."""
-        ii = self._questions.found.ii
-        relaxation = self._relaxation_at(ii) if ii == self._relaxed_to else None
+        """The objectives behind I; with row blocks that read one another's tiles those are hard. Raises OutOfBudget."""
+        ii, entwined = self._questions.found.ii, self.graph.cooperation.columns and not self.pins
+        relaxation = self._relaxation_at(ii) if entwined or ii == self._relaxed_to else None
         descent = Descent(self._questions, self._tell, relaxation, self._proven)
         try:
             descent.structure()
