@@ -6,9 +6,9 @@ Budgets are not part of it: an answer that a budget could have changed is not st
 from __future__ import annotations
 
 import hashlib
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, model_validator
 
 from twill.document import Document
 from twill.graph.accumulator import one_sums
@@ -42,6 +42,15 @@ class AnswerOptions(Document):
     margin: bool = True
     whole_exponentials: bool = False
     cluster: Literal[1, 2] = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_columns(cls, given: Any, info: ValidationInfo) -> Any:
+        """Documents of earlier versions, in stores and from clients, have `columns`, which is no option any more."""
+        if info.mode != "json" or not isinstance(given, dict):
+            return given
+        lists = ((name, tuple(value) if isinstance(value, list) else value) for name, value in given.items())
+        return {name: value for name, value in lists if name != "columns"}
 
 
 class KeyOptions(AnswerOptions):
