@@ -52,7 +52,7 @@ def test_tiles_beyond_all_registers_are_emitted_as_a_last_resort(
     """Two results of 64 registers, and four tiles that are made of them, are alive at once. The abstract machine counts
     them, but what is spilled the compiler says: that no budget holds them is no fault of a program that is built.
     (Iterations that do not overlap, with which two CTAs share an SM and have no budgets, are left out here.)"""
-    monkeypatch.setattr(emission, "apart", lambda schedule, graph, machine: None)
+    monkeypatch.setattr(emission, "without_overlap", lambda schedule, graph, machine: None)
     monkeypatch.setattr(emission, "refuse_unlowerable", lambda wired, machine: briefly(wired.graph, machine))
     monkeypatch.setattr(emission, "in_program_order", lambda graph, machine, asked: None)
     sig = ("x=*bf16:16", "w=*bf16:16", "y=*bf16:16", "K=i32:16")

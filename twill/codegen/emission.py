@@ -35,8 +35,8 @@ from twill.machine.description import Machine
 from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule, Strategy
 from twill.schedule.options import SolveOptions
-from twill.solve.apart import apart
 from twill.solve.pipeline import in_program_order
+from twill.solve.without_overlap import without_overlap
 
 ATTEMPTS = 4  # schedules of one kernel, the first included
 ALONE: Strategy = "none"  # of a schedule whose iterations do not overlap: no MMA is in flight beside other work
@@ -137,8 +137,8 @@ def _emit_solved(
         notify(f"{rejected.message}: solving again with {what}")
         try:
             found = solve_with_room(kernel.graph, machine, room, solve, shared)
-            ordered = one_by_one(last, rejected) if found.strategy == ALONE else None  # for want of a better one
-            return ordered or Roomier(room, found, shared)
+            sequential = one_by_one(last, rejected) if found.strategy == ALONE else None  # the solver's time was over
+            return sequential or Roomier(room, found, shared)
         except (exc.Infeasible, exc.BudgetExhausted) as unsolved:  # what refused the last one is the answer
             every = candidates(kernel.program, last.schedule, machine, room, shared)
             record(Attempt(every[0], f"{REFUSED}{unsolved.message}"))
@@ -155,9 +155,10 @@ def _emit_solved(
         ):
             return None
         notify(f"{rejected.message}: scheduling again with iterations that do not overlap")
-        in_turn = in_program_order(kernel.graph, machine, SolveOptions(fuse=False))
-        orders = [one for one in (apart(last.schedule, kernel.graph, machine), in_turn) if one is not None]
-        return Roomier(0, min(orders, key=lambda one: one.ii)) if orders else None
+        scheduled = without_overlap(last.schedule, kernel.graph, machine)
+        written = in_program_order(kernel.graph, machine, SolveOptions(fuse=False))
+        found = [one for one in (scheduled, written) if one is not None]
+        return Roomier(0, min(found, key=lambda one: one.ii)) if found else None
 
     schedule = solve(kernel.graph, machine)
     over, late = (solve.over, solve.late) if isinstance(solve, PatientSolver) else (never, never)

@@ -21,7 +21,7 @@ from twill.solve.assemble import Solved, assemble
 from twill.zlp.slots import slots_of
 
 
-def apart(schedule: Schedule, graph: DependenceGraph, machine: Machine) -> Schedule | None:
+def without_overlap(schedule: Schedule, graph: DependenceGraph, machine: Machine) -> Schedule | None:
     """The schedule with I = L in every loop; None where none has iterations that overlap. Raises ScheduleInvalid."""
     if all(loop.length <= loop.ii for loop in schedule.loops):
         return None

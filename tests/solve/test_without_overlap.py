@@ -1,4 +1,4 @@
-"""Promises of `twill.solve.apart`: iterations that do not overlap, each in the order of the schedule."""
+"""Promises of `twill.solve.without_overlap`: iterations that do not overlap, each in the order of the schedule."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.golden_schedules import Example, kernel, machine, schedule
 from twill.schedule.checker.check import check
 from twill.schedule.document import Schedule
-from twill.solve.apart import apart
+from twill.solve.without_overlap import without_overlap
 
 EXAMPLES = (("attention", "full"), ("attention", "causal"), ("gemm", "bf16"))  # causal: two loops
 
@@ -25,7 +25,7 @@ def orders(found: Schedule) -> list[tuple[int, str, list[tuple[int, int]]]]:
 def test_no_iterations_overlap_and_each_is_as_it_was(file: str, spec: str) -> None:
     example = Example(f"examples/{file}.py", spec)
     before, graph = schedule(example), kernel(example).graph
-    after = apart(before, graph, machine())
+    after = without_overlap(before, graph, machine())
     assert after is not None and not check(after, machine())
     assert all(loop.ii == loop.length and loop.copies == 1 and not loop.certificate.optimal for loop in after.loops)
     assert all(op.stage == 0 for op in after.ops) and orders(after) == orders(before)
@@ -33,5 +33,5 @@ def test_no_iterations_overlap_and_each_is_as_it_was(file: str, spec: str) -> No
 
 def test_there_is_none_where_no_iterations_overlap() -> None:
     example = Example("examples/gemm.py", "bf16")
-    after = apart(schedule(example), kernel(example).graph, machine())
-    assert after is not None and apart(after, kernel(example).graph, machine()) is None
+    after = without_overlap(schedule(example), kernel(example).graph, machine())
+    assert after is not None and without_overlap(after, kernel(example).graph, machine()) is None
