@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -21,6 +21,8 @@ from twill.machine.file import load_machine
 from twill.schedule.checker.check import check
 from twill.schedule.document import Schedule, ScheduledOp
 from twill.solve import pipeline
+from twill.solve.candidates import CandidateSearch
+from twill.solve.job import Searching, SolveJob
 from twill.solve.pipeline import Report, SolveOptions, main_region, schedulable, solve, solve_top
 
 MACHINES = {"h100": H100, "b200": B200}
@@ -443,3 +445,18 @@ def test_row_blocks_that_read_one_another_s_tiles_are_scheduled_to_the_optimum()
     """Whose crossings took longer than the budget while the relaxation was asked only where I had been hard."""
     found = solve(example("attention_backward", "full"), load_machine("h200"), SolveOptions(budget=60.0, fuse=False))
     assert found.cooperation.columns and found.certificate.optimal
+
+
+@pytest.mark.parametrize(("state", "left"), [("open", [True]), ("found", []), ("infeasible", [False])])
+def test_row_blocks_go_without_shares_only_where_no_schedule_has_them(state: str, left: list[bool]) -> None:
+    graph = example("attention_backward", "full")
+    search = CandidateSearch(SolveJob(graph, H100, SolveOptions(blocks=2), None), main_region(graph))
+    search.searches = [
+        cast(
+            Searching,
+            SimpleNamespace(graph=one, state=state if one.cooperation.columns else "open", best=None, lower=1),
+        )
+        for one in search.graphs()
+    ]
+    assert len(search.searches) == 2
+    assert [one.graph.cooperation.columns for one in search._contenders()] == left

@@ -41,17 +41,21 @@ def cooperations(graph: DependenceGraph, region: Region, machine: Machine) -> tu
             Cooperation(dim=dim.name, split=1, fuse=fuse, operand_a=space)
             for dim in wide for fuse in range(2, min(MAX_FUSE, most) + 1) for space in spaces
         ]  # fmt: skip
-    found = [in_columns(one, graph, region, machine) for one in found]
-    return tuple(sorted(found, key=lambda c: (c.blocks, c.fuse, c.dim)))
+    found += [in_columns(one) for one in found if may_be_in_columns(one, graph, region, machine)]
+    return tuple(sorted(found, key=lambda c: (c.blocks, c.fuse, c.dim, not c.columns)))
 
 
-def in_columns(one: Cooperation, graph: DependenceGraph, region: Region, machine: Machine) -> Cooperation:
-    """The cooperation, in which what joins its row blocks is made in parts of its columns, a share each, where it can
-    be: of tiles that are split, not of instances that are fused, where the tensor core adds up in registers."""
+def in_columns(one: Cooperation) -> Cooperation:
+    """The cooperation, in which what joins its row blocks is made in parts of its columns, a share each."""
+    return one.model_copy(update={"columns": True})
+
+
+def may_be_in_columns(one: Cooperation, graph: DependenceGraph, region: Region, machine: Machine) -> bool:
+    """Whether that can be: of tiles that are split, not of instances that are fused, where the tensor core adds up in
+    registers."""
     if machine.mma is None or machine.mma.accumulator != "register" or one.fuse > 1 or not one.dim:
-        return one
-    dim = next(dim.id for dim in graph.dims if dim.name == one.dim)
-    return one.model_copy(update={"columns": True}) if by_columns(graph, region, dim, one.split) else one
+        return False
+    return bool(by_columns(graph, region, next(dim.id for dim in graph.dims if dim.name == one.dim), one.split))
 
 
 def row_dims(graph: DependenceGraph, region: Region) -> tuple[Dim, ...]:

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from twill.exc import BadPin, BudgetExhausted, Infeasible, StrategyGaveUp
 from twill.forked import ForkedAnswer
-from twill.graph.cooperation import cooperations, row_dims
+from twill.graph.cooperation import cooperations, in_columns, row_dims
 from twill.graph.costed import Cooperation, CostedGraph
 from twill.graph.dependence import Region
 from twill.graph.pairs import may_pair
@@ -109,7 +109,8 @@ class CandidateSearch:
         if undecided:
             best = best.unproven(min(s.lower / s.graph.cooperation.fuse for s in undecided))
         skipped = [_not_tried(g, why) for (g, _), why in zip(bounded, whys, strict=True) if why]
-        return best, [_candidate(s, best) for s in self.searches] + skipped
+        told = [s for s in self.searches if not self._stands_back(s)]
+        return best, [_candidate(s, best) for s in told] + skipped
 
     @property
     def open_below(self) -> float | None:
@@ -207,7 +208,14 @@ class CandidateSearch:
             if s.state in ("open", *states)
             and (not reached or _promise(s) <= min(reached))
             and (self.at_most is None or _promise(s)[0] <= self.at_most)
+            and not self._stands_back(s)
         ]
+
+    def _stands_back(self, search: Searching) -> bool:
+        """Whether the row blocks can have shares of what joins them, and a schedule with those is not ruled out."""
+        alike = in_columns(search.graph.cooperation)
+        others = (s for s in self.searches if s is not search and s.graph.cooperation == alike)
+        return any(s.state not in ("infeasible", "gave up") for s in others)
 
     def _worth(self, search: Searching) -> int | None:
         """The largest I at which a search would be as good as the best schedule of another one."""
