@@ -29,19 +29,6 @@ from twill.solve.pipeline import solve
 MACHINE = "h100"
 BUDGET = 120.0  # seconds of each solve
 DEFAULT = SolveOptions(budget=BUDGET, fuse=False)
-# dV, dQ and dK of a row block in one run behind its dS, in front of the next QK; both stores of dQ behind one another.
-BACKWARD = ("qkT.0@start=1546", "dpT.0@start=1802", "qkT.1@start=2058", "dpT.1@start=2314", "line:40.1<dq.1",
-            "dq.0@start=3144", "dk.0@start=3656", "dq.1@start=3912", "dk.1@start=4168")  # fmt: skip
-STAGGERED = ("line:40.0@stage=1", "lse@start=0", "do@start=137", "delta_m@start=365", "q@start=465")
-# Schedules of a certain I, as `--ii` asks for, or more that is asked for: the search for the least ends out of budget
-# here, with schedules that the compiler serializes; these have room for late products and ran faster
-# (docs/performance-log.md).
-ASKED = {
-    "attention_full-d64": SolveOptions(ii=1400, budget=BUDGET, fuse=False),
-    "sliding_window_attention_bf16": SolveOptions(ii=3400, budget=BUDGET, fuse=False),
-    "attention_backward_full": SolveOptions(ii=3072, pins=(*BACKWARD, *STAGGERED), budget=BUDGET, fuse=False),
-    "attention_backward_causal": SolveOptions(ii=3072, pins=BACKWARD, budget=BUDGET, fuse=False),
-}
 
 
 @dataclass(frozen=True)
@@ -129,7 +116,7 @@ def _solved(example: Example) -> Schedule:
     answers: list[Schedule] = []
 
     def solver(graph: DependenceGraph, on: Machine) -> Schedule:
-        answers.append(_best(graph, on, ASKED.get(example.name, DEFAULT)))
+        answers.append(_best(graph, on, DEFAULT))
         return answers[-1]
 
     try:

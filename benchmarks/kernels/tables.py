@@ -9,6 +9,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +85,10 @@ def _attention() -> Iterator[Row]:
 
 
 def _backward() -> Iterator[Row]:
-    for causal in (False, True):
-        for length in LENGTHS:
-            fixed = {"HEAD_DIM": 128, "CAUSAL": causal}
-            part = "causal" if causal else "full"
-            yield _heads("backward", "attention_backward", 16, length, fixed, f"{part}, D = 128")
+    for dim, causal, length in product((128, 64), (False, True), LENGTHS):
+        fixed = {"HEAD_DIM": dim, "CAUSAL": causal}
+        part = "causal" if causal else "full"
+        yield _heads("backward", "attention_backward", 16, length, fixed, f"{part}, D = {dim}")
 
 
 def _heads(table: str, kernel: str, heads: int, length: int, fixed: Mapping[str, Any], part: str) -> Row:

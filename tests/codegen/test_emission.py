@@ -28,6 +28,7 @@ from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import in_program_order, solve
+from twill.solve.without_overlap import exchanges
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
@@ -353,6 +354,28 @@ def test_of_two_orders_of_an_iteration_the_shorter_one_is_taken(
     builds = play(refusal("serialized"))
     assert emit_solved(kernel(GEMM), machine(), answers_once()) is EMITTED
     assert builds.schedules[-1].strategy == taken
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_row_blocks_that_exchange_tiles_have_an_order_of_their_own(play: Callable[..., Builds], fixed: bool) -> None:
+    """The first of them issues the MMA that joins them first. It is tried before the solver's schedule, but where
+    somebody asked for that one."""
+    backward = kernel(Example("examples/attention_backward.py", "full"))
+    builds = play(refusal("spill"))
+    answers = [solve(backward.graph, machine(), SolveOptions(strategy="heuristic"))]
+    overlapping = answers[0]
+    again = lambda graph, on: answers.pop()  # noqa: E731
+    if fixed:
+        with pytest.raises(IndexError):  # the next thing is a schedule with more room
+            emit_solved(backward, machine(), again, fixed=True)
+        assert builds.schedules == [overlapping]
+        return
+    assert emit_solved(backward, machine(), again) is EMITTED
+    taken, second = builds.schedules
+    assert exchanges(overlapping) and taken.copies == 1 < overlapping.copies and second == overlapping
+    names = {one.id: one.name for one in taken.loops[0].graph.instructions if one.op == "dot" and one.block == 0}
+    issued = [names[op.id] for op in sorted(taken.ops, key=lambda op: op.start) if op.id in names]
+    assert issued == ["qkT", "dpT", "dq", "dv", "dk"]
 
 
 def test_the_order_of_the_program_is_no_schedule_with_room_while_there_is_one_of_the_solver(

@@ -188,7 +188,8 @@ def emitted(
 
         def make(asked: Namespace) -> Emission:
             patient = PatientSolver(lambda graph, on: solving(graph, on, asked), limit)
-            return emit_solved(kernel, machine, patient, say_more, asked.cluster, record, processors())
+            fixed = asked.ii is not None or bool(asked.pin)
+            return emit_solved(kernel, machine, patient, say_more, asked.cluster, record, processors(), fixed)
 
         def solved_and_made() -> Emission:
             return with_registers(

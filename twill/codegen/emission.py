@@ -36,7 +36,7 @@ from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule, Strategy
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import in_program_order
-from twill.solve.without_overlap import without_overlap
+from twill.solve.without_overlap import exchanges, without_overlap
 
 ATTEMPTS = 4  # schedules of one kernel, the first included
 ALONE: Strategy = "none"  # of a schedule whose iterations do not overlap: no MMA is in flight beside other work
@@ -53,15 +53,18 @@ def emit_solved(
     cluster: int = 1,
     record: Recorder = unrecorded,
     processes: int = 1,
+    fixed: bool = False,
 ) -> Emission:
     """The kernel, solved by `solve` and emitted; with products as it has them where transposed ones have no schedule,
     or no room. cluster: CTAs that load tiles together (`twill.codegen.lower.multicast`). record: gets what became of
-    each candidate of each schedule. A PatientSolver ends all of it in its time.
+    each candidate of each schedule. fixed: the schedule is what somebody asked for, with pins or a certain I; else row
+    blocks that exchange tiles do not overlap iterations, in an order that is faster (`twill.zlp.exchange_order`). A
+    PatientSolver ends all of it in its time.
 
     Errors: those of `refuse_unlowerable`, before anything is solved; those of `solve` and of
     `twill.codegen.emit.emit`; BuildRejected if no room helps.
     """
-    asked = (machine, solve, notify, cluster, record, processes)
+    asked = (machine, solve, notify, cluster, record, processes, fixed)
     try:
         return _emit_solved(kernel, *asked)
     except (exc.Infeasible, exc.CandidateRefused, exc.UnsupportedInKernel) as refused:
@@ -113,7 +116,14 @@ def with_slow_builds(make: Callable[[], Emission], note: OnStep = lambda text: N
 
 
 def _emit_solved(
-    kernel: Extracted, machine: Machine, solve: Solver, notify: OnStep, cluster: int, record: Recorder, processes: int
+    kernel: Extracted,
+    machine: Machine,
+    solve: Solver,
+    notify: OnStep,
+    cluster: int,
+    record: Recorder,
+    processes: int,
+    fixed: bool,
 ) -> Emission:
     """The kernel as it is. Errors: as above."""
     kernel = kernel.on(machine)
@@ -121,6 +131,8 @@ def _emit_solved(
     rounds = count(1)
 
     def roomier(last: Roomier, rejected: exc.CandidateRefused) -> Roomier | None:
+        if last.schedule is exchanging:
+            return Roomier(0, schedule)
         room, shared = last.room, last.shared
         if isinstance(rejected, exc.SharedMemoryFull):
             more = beyond(rejected, last.schedule, machine)
@@ -164,8 +176,10 @@ def _emit_solved(
     over, late = (solve.over, solve.late) if isinstance(solve, PatientSolver) else (never, never)
     asked = (notify, kernel.order, cluster, record)
     patience = (over, processes, late)
+    exchanging = without_overlap(schedule, kernel.graph, machine) if exchanges(schedule) and not fixed else None
     try:
-        return emit(kernel.wired, kernel.specialization, schedule, machine, *asked, roomier, *patience)
+        first = exchanging or schedule
+        return emit(kernel.wired, kernel.specialization, first, machine, *asked, roomier, *patience)
     except (exc.CandidateRefused, exc.UnsupportedInKernel) as refused:
         slow = least_slow(refused) if isinstance(refused, exc.CandidateRefused) else None
         built = slow is not None and slow.refused.facts is not None

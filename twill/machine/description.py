@@ -232,10 +232,12 @@ class SimulationFigures(Document):
     interval: a pipe of a scheduler takes an instruction every so many cycles. latency: until a scoreboard or a barrier
     says that it is over. queue: instructions that may wait for a pipe, or cycles of work for `port`, which is that of
     shared memory and shuffles. register: S2R and its like, constant: LDC, read: operands that are released later,
-    branch: until the target issues. tensor: products in flight at most, cycles before and behind them; multiply: of
-    elements of 16 bits, and the least time of one instruction. bulk: copies of the TMA, loads, stores and reductions,
+    branch: until the target issues. tensor: products in flight at most, cycles before and behind them, and what the
+    dispatch of a scheduler and the MUFU take for an instruction while one is under way; multiply: of elements of 16
+    bits, and the least time of one instruction. bulk: copies of the TMA, loads, stores and reductions,
     and until their registers have been read. arrive, wake, try: an arrival at an mbarrier, what it wakes, a wait for
-    what is over. barrier: a named one, more where its number is in a register.
+    what is over. barrier: a named one, more where its number is in a register. fence: between proxies, one behind the
+    other, and until the warp goes on.
     """
 
     alu_interval: Figure
@@ -261,6 +263,8 @@ class SimulationFigures(Document):
     tensor_queue: Figure
     tensor_start: Figure
     tensor_end: Figure
+    tensor_dispatch: Figure
+    tensor_special: Figure
     multiply_rate: Figure
     multiply_least: Figure
     bulk_load_bytes: Figure
@@ -274,6 +278,8 @@ class SimulationFigures(Document):
     try_latency: Figure
     barrier_latency: Figure
     barrier_register: Figure
+    fence_interval: Figure
+    fence_latency: Figure
 
 
 OPTIONAL_SECTIONS: dict[str, type[Document]] = {

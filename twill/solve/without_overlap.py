@@ -18,11 +18,14 @@ from twill.schedule.document import LoopSchedule, Objective, Schedule
 from twill.smt.assignment import Assignment
 from twill.smt.outcome import Outcome
 from twill.solve.assemble import Solved, assemble
+from twill.zlp.exchange_order import exchange_order, joins
+from twill.zlp.placement import demands
+from twill.zlp.sequential import interval_of, starts_of
 from twill.zlp.slots import slots_of
 
 
 def without_overlap(schedule: Schedule, graph: DependenceGraph, machine: Machine) -> Schedule | None:
-    """The schedule with I = L in every loop; None where none has iterations that overlap. Raises ScheduleInvalid."""
+    """The schedule with I = L in every loop; None where none has iterations that overlap. Raises InvalidSchedule."""
     if all(loop.length <= loop.ii for loop in schedule.loops):
         return None
     slot = dict(_slots(schedule, machine))
@@ -33,6 +36,11 @@ def without_overlap(schedule: Schedule, graph: DependenceGraph, machine: Machine
     ).model_copy(update={"strategy": schedule.strategy})
     check_or_raise(found, machine)
     return found
+
+
+def exchanges(schedule: Schedule) -> bool:
+    """Whether each row block has a part of an MMA that joins row blocks, in some loop."""
+    return any(len(joins(loop.graph)) > 1 for loop in schedule.loops)
 
 
 def _slots(schedule: Schedule, machine: Machine) -> Iterator[tuple[int, int]]:
@@ -51,7 +59,13 @@ def _alone(
     ops = {op.id: op for op in schedule.ops if op.loop == loop.loop}
     mine = [ops[instruction.id] for instruction in loop.graph.instructions]
     start, slots = tuple(op.start for op in mine), tuple(slot[op.warp_group] for op in mine)
-    a = Assignment(loop.graph, machine, slots_of(machine), max(loop.ii, loop.length), start, slots)
+    ii = max(loop.ii, loop.length)
+    base = demands(loop.graph, slots)
+    order = exchange_order(loop.graph, slots, base.arcs) if len(joins(loop.graph)) > 1 else None
+    early = None if order is None else starts_of(loop.graph, base, slots, order)
+    if early is not None:
+        start, ii = tuple(early), interval_of(loop.graph, base, early)
+    a = Assignment(loop.graph, machine, slots_of(machine), ii, start, slots)
     objective = Objective(
         ii=a.ii, copies=a.copies, crossing=a.crossing, length=a.length, registers=a.registers, proven=()
     )

@@ -72,9 +72,9 @@ def timed_orders(graph: CostedGraph, groups: Groups, thrifty: bool = True) -> It
     orders = [order_of(len(graph.instructions), base.arcs)]
     orders += thrifty_orders(graph, base.arcs) if thrifty else []
     for order in orders:
-        start = _starts(graph, base, groups, order)
+        start = starts_of(graph, base, groups, order)
         if start is not None:
-            yield start, _interval(graph, base, start)
+            yield start, interval_of(graph, base, start)
 
 
 def thrifty_orders(graph: CostedGraph, arcs: Sequence[Arc]) -> Iterator[list[int]]:
@@ -172,9 +172,9 @@ def order_of(count: int, arcs: Sequence[Arc]) -> list[int]:
     return program_order(count, ((src, dst) for src, dst, _, distance in arcs if not distance))
 
 
-def _starts(graph: CostedGraph, base: Demands, groups: Groups, order: Sequence[int]) -> list[int] | None:
-    """Start of every instruction, the earliest 0; None if the order contradicts a dependence, or
-    an instruction meets itself."""
+def starts_of(graph: CostedGraph, base: Demands, groups: Sequence[int], order: Sequence[int]) -> list[int] | None:
+    """Start of every instruction, as early as `order` lets it, the earliest 0; None if the order contradicts a
+    dependence, or an instruction meets itself."""
     count = len(graph.instructions)
     ends = [max((s + c for _, s, c in needs), default=0) for needs in base.needs]
     horizon = 1 + sum(ends) + sum(abs(delay) for _, _, delay, _ in base.arcs) + sum(i.hold for i in graph.instructions)
@@ -198,7 +198,7 @@ def _starts(graph: CostedGraph, base: Demands, groups: Groups, order: Sequence[i
     return [start[v] - first for v in range(count)]
 
 
-def _interval(graph: CostedGraph, base: Demands, start: Sequence[int]) -> int:
+def interval_of(graph: CostedGraph, base: Demands, start: Sequence[int]) -> int:
     """The smallest I at which an iteration is over, with all that it occupies, before the next one starts."""
     over = [t + i.latency for t, i in zip(start, graph.instructions, strict=True)]
     over += [start[v] + s + c for v, needs in enumerate(base.needs) for _, s, c in needs]

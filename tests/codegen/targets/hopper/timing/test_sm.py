@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
 from tests.sass import code, cycles_of, entry, run
@@ -106,6 +108,31 @@ def test_few_products_are_in_flight() -> None:
     _, issued = run(code(*products(10), EXIT), GROUP)
     times = cycles_of(issued, "HGMMA")
     assert times[6] - times[0] == 12 and times[7] - times[6] > 50 and times[9] - times[8] == 64
+
+
+def test_warp_groups_that_wait_for_a_place_among_products_get_one_in_turn() -> None:
+    """As measured: benchmarks/figures/h200-beside-wgmma.txt, `late`."""
+    _, issued = run(code(*products(16), EXIT), 2 * GROUP)
+    both = sorted((now, warp) for warp in (0, GROUP) for now in cycles_of(issued, "HGMMA", warp))
+    queued = [warp for _, warp in both][8:-4]
+    assert len(queued) > 8 and all(one != other for one, other in pairwise(queued))
+
+
+def test_beside_a_product_instructions_take_longer() -> None:
+    alone = code(*[entry("FADD R6, R6, R7")] * 20, EXIT)
+    _, issued = run(alone)
+    assert cycles_of(issued, "FADD") == list(range(20))
+    beside = code(*products(4)[:-1], *[entry("FADD R6, R6, R7")] * 40, EXIT)
+    _, issued = run(beside, GROUP)
+    times = cycles_of(issued, "FADD")
+    assert [other - one for one, other in pairwise(times)][-10:] == [2] * 10
+
+
+def test_fences_between_proxies_are_one_behind_the_other() -> None:
+    """As measured: about 10 cycles of one warp, 18 of four, 45 of eight."""
+    fences = code(entry("FENCE.VIEW.ASYNC.S"), entry("FADD R6, R6, R7"), EXIT)
+    behind = [max(max(cycles_of(run(fences, warps)[1], "FADD", warp)) for warp in range(warps)) for warps in (1, 4, 8)]
+    assert behind == [10, 25, 45]
 
 
 def arrival(count: int) -> list[str]:

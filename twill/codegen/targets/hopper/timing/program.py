@@ -73,8 +73,9 @@ class Timed:
     of the shared port, or how many groups may be open. bytes, rate: beyond the SM. makes, arrives, predicate: of an
     mbarrier, where the answer of a wait goes. waits_there, latency: of a named barrier. address, value: of either.
     loads, adds: of a bulk copy; destination, map: the first registers that say where it goes and by which map.
-    constant: whether it waits for the constant bank. access: what it does to words of shared memory on which control
-    may depend; local: of the memory of each thread. special: to registers."""
+    constant: whether it waits for the constant bank. fences: whether it is a fence between proxies. access: what it
+    does to words of shared memory on which control may depend; local: of the memory of each thread. special: to
+    registers."""
 
     kind: Occupied
     text: str
@@ -103,6 +104,7 @@ class Timed:
     address: Read = field(default=lambda state: None)
     value: Read = field(default=lambda state: 0)
     constant: bool = False
+    fences: bool = False
     access: Access | None = None
     local: bool = False
     special: Special | None = None
@@ -273,7 +275,7 @@ def _global(timed: Timed, one: SassInstruction, constants: Mapping[int, int], fi
 
 def _other(timed: Timed, one: SassInstruction, constants: Mapping[int, int], figures: SimulationFigures) -> None:
     """Special registers of the first lane of a warp, alone in its cluster."""
-    timed.constant = one.name == "LDC"
+    timed.constant, timed.fences = one.name == "LDC", one.name == "FENCE"
     if one.name not in ("S2R", "S2UR"):
         return
     target, name = register(one.operands[0]) or 0, one.operands[1]

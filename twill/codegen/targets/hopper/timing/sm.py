@@ -22,6 +22,7 @@ from twill.machine.description import SimulationFigures
 
 SCHEDULERS = 4  # of an SM
 LANES = 32
+COMPUTES = frozenset((Occupied.ALU, Occupied.FMA, Occupied.HEAVY, Occupied.SPECIAL, Occupied.DOUBLE))
 
 Trace = Callable[[int, Warp, Timed], None]
 
@@ -32,12 +33,17 @@ class Deadlock(Exception):
 
 @dataclass
 class SharedUnits:
-    """Units that all schedulers share: the cycle from which each is free. products: in flight in the tensor cores."""
+    """Units that all schedulers share: the cycle from which each is free. products: in flight in the tensor cores;
+    multiplies_from: when the first of those began that follow one another without a gap; in_turn: warp groups that wait
+    for a place among them, the one that gets the next one first."""
 
     port: int = 0  # of shared memory and shuffles
     memory: float = 0.0  # beyond the SM
     tensor: float = 0.0
     products: int = 0
+    multiplies_from: float = 0.0
+    in_turn: list[int] = field(default_factory=list)
+    fence: int = 0
     loader: float = 0.0  # bulk copies into shared memory
     storer: float = 0.0  # and out of it
 
@@ -135,6 +141,8 @@ class Sm:
         if when > self.now:
             return when
         kind, figures = one.kind, self.figures
+        if kind in COMPUTES:
+            when = max(when, scheduler.dispatch)
         if kind is Occupied.ALU:
             return max(when, scheduler.alu)
         if kind is Occupied.FMA:
@@ -162,6 +170,8 @@ class Sm:
         now, one = self.now, self.program.body[warp.at]
         if self.trace is not None:
             self.trace(now, warp, one)
+        if one.kind in COMPUTES and units.multiplying(self):
+            scheduler.dispatch = now + self.figures.tensor_dispatch.whole
         skipped = one.guard is not None and not one.guard(warp.state)
         if one.step is not None:
             one.step(warp.state)
@@ -197,7 +207,8 @@ class Sm:
             scheduler.heavy = now + figures.fma_interval.whole
         elif one.kind is Occupied.SPECIAL:
             start = max(now, scheduler.special)
-            scheduler.special = start + figures.special_interval.whole
+            interval = figures.tensor_special if units.multiplying(self) else figures.special_interval
+            scheduler.special = start + interval.whole
             return start + figures.special_latency.whole
         elif one.kind is Occupied.UNIFORM:
             scheduler.uniform = now + figures.uniform_interval.whole

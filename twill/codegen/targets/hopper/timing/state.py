@@ -68,6 +68,7 @@ class Scheduler:
     uniform: int = 0
     double: int = 0
     memory: int = 0
+    dispatch: int = 0  # of what computes
 
 
 Waiter = tuple[Warp, int, int]  # a warp, the scoreboard that it waits for, the parity of the phase

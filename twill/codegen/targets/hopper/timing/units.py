@@ -56,13 +56,27 @@ def _take_port(sm: Sm, warp: Warp, one: Timed) -> int:
 
 def takes_product(sm: Sm, warp: Warp) -> bool:
     """Whether the tensor cores take its next product: so many are in flight at most, those that other warps of the
-    warp group have issued among them."""
-    return (warp.group, warp.multiplies) in warp.cta.issued or sm.units.products < sm.figures.tensor_queue.whole
+    warp group have issued among them. Warp groups that wait for a place get one in turn."""
+    units, group = sm.units, warp.group
+    if (group, warp.multiplies) in warp.cta.issued:
+        return True
+    if units.products < sm.figures.tensor_queue.whole and group in (units.in_turn or (group,))[:1]:
+        return True
+    if group not in units.in_turn:
+        units.in_turn.append(group)
+    return False
+
+
+def multiplying(sm: Sm) -> bool:
+    """Whether a product reads and writes registers now, whose ports other instructions find taken."""
+    return sm.units.multiplies_from <= sm.now < sm.units.tensor
 
 
 def multiply(sm: Sm, warp: Warp, one: Timed) -> int:
     """A product begins when all four warps have issued it, behind those that began before."""
     cta, group, key, units = warp.cta, warp.group, (warp.group, warp.multiplies), sm.units
+    if key not in cta.issued and units.in_turn[:1] == [group]:
+        units.in_turn.pop(0)
     warp.multiplies += 1
     warp.groups += one.commits
     units.products += key not in cta.issued
@@ -70,6 +84,8 @@ def multiply(sm: Sm, warp: Warp, one: Timed) -> int:
     if cta.issued[key] < WARPS_OF_GROUP:
         return sm.now + 1
     del cta.issued[key]
+    if units.tensor <= sm.now:
+        units.multiplies_from = sm.now + sm.figures.tensor_start.whole
     units.tensor = max(units.tensor, sm.now + sm.figures.tensor_start.whole) + one.cycles
 
     def leaves() -> None:
@@ -169,7 +185,11 @@ def meet(sm: Sm, warp: Warp, one: Timed) -> int:
 
 
 def other(sm: Sm, warp: Warp, one: Timed) -> int:
-    """Special registers, constants, and what takes no time of a unit."""
+    """Special registers, constants, fences between proxies, and what takes no time of a unit."""
+    if one.fences:
+        sm.units.fence = max(sm.now, sm.units.fence) + sm.figures.fence_interval.whole
+        warp.ready = max(warp.ready, sm.units.fence + sm.figures.fence_latency.whole)
+        return warp.ready
     if one.special is None:
         return sm.now + (sm.figures.constant_latency.whole if one.constant else 1)
     one.special(warp.state, warp.index, warp.cta.number)
