@@ -162,6 +162,16 @@ def test_many_parts_are_added_in_their_order_whoever_comes_last() -> None:
         assert not execute.verified(emission.build.ptx, emission.manifest, emission.program, made, ctas=parts).said()
 
 
+def test_where_parts_are_many_the_last_to_come_adds_up_slices_that_nobody_took() -> None:
+    """32 parts of 32 registers a thread are summed by whoever is there. Here each CTA ends before the next one begins,
+    so each but the last waits in vain."""
+    emission = emitted()
+    assert "sum_slice<128, 32>(" in emission.build.source
+    case = execute.small(emission.program, 2, problem_of(split().specialization))[-1]
+    made = replace(case, grid=(1, 32))
+    assert not execute.verified(emission.build.ptx, emission.manifest, emission.program, made, ctas=32).said()
+
+
 @cache
 def paired() -> Emission:
     """The same in clusters of two."""

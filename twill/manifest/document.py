@@ -31,6 +31,7 @@ NOTHING_AT = 64  # bytes into the workspace: 16 zeros, where tensor maps begin w
 MAPS_AT = 128  # bytes into the workspace: tensor maps that CTAs make, behind its zeros
 MAP_BYTES = 128  # of a tensor map
 PLACES = 2  # of each map of a CTA: copies go through one while the other is made
+SUM_WORDS = 4  # of each sum, among those zeros
 SPLIT_ZEROS = 1 << 16  # bytes of zeros of a split kernel
 POSITIVE = (2.0**-32, 2.0**32)  # what a number that is promised to be positive may be
 AGAIN = "emit the kernel again; what was emitted is not meant to be edited"
@@ -144,7 +145,7 @@ class SplitK:
         """The launch grid with the parts; with one where the zeros have no room for so many counters: so many
         instances fill any GPU."""
         count = grid[0] * grid[1] * grid[2]
-        parts = self.parts if COUNTERS_AT + 4 * count * self.sums <= zeros else 1
+        parts = self.parts if COUNTERS_AT + SUM_WORDS * 4 * count * self.sums <= zeros else 1
         x, y, z = (parts if axis == self.axis else extent for axis, extent in enumerate(grid))
         return x, y, z
 

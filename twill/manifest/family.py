@@ -116,7 +116,9 @@ class MemberCost:
         memory = sum(size.bytes for size in known.values()) / rates.memory
         total: float = (work**rates.blend + carried**rates.blend + memory**rates.blend) ** (1 / rates.blend)
         if parts > 1:
-            total += rates.meeting + rates.part * parts * self.sums / SUMS
+            together = instances * parts <= sms and parts * self.sums >= SHARED_SUMS
+            meetings, read = (MEETINGS, min(parts, READ)) if together else (1, parts)
+            total += meetings * rates.meeting + rates.part * read * self.sums / SUMS
         return total + (rates.cluster if cluster > 1 else 0.0)
 
     def parted(self, load: MemberLoad, known: Mapping[str, TensorSize], rates: LaunchRates) -> bool:
@@ -125,6 +127,8 @@ class MemberCost:
 
 
 SUMS = 4096  # elements that `LaunchRates.part` is for
+SHARED_SUMS = 1 << 17  # elements of all parts of a sum from which on all instances that have one add slices of it
+MEETINGS, READ = 3, 3  # of those instances; parts' worth of elements that each reads, its slice and in the end the sum
 WAVES, LEAST = 4, 2  # of CTAs that parts make at most; iterations of a part at least
 
 
