@@ -22,7 +22,7 @@ often 0, times infinity NaN; the highest product alone says what the result is t
 | tf32x3 | the same | 2^-23; Triton's has 2^-21: two parts of 11 bits, and what they leave is dropped |
 | ieee | 8 products of 3 parts, all but lo times lo | 2^-32 |
 | tf32 of tiles that are computed, or not read along K | as bf16x3 | 2^-16; tf32's own is 2^-10 |
-| 8-bit floats that are computed, or not read along K, or with promotion within a tile | f16 | none |
+| 8-bit floats that are computed (but for A as floats are cast to it), or not read along K, or with promotion within a tile | f16 | none |
 | 8-bit floats with promotion after each tile | the product without accumulator, and an addition | none |
 | int8 | bf16; the sum over a tile is an integer below 2^24, converted and added as i32 | none |
 | accumulators of f16 | f32, rounded to f16 behind the product | none |
@@ -50,6 +50,7 @@ NAMES = ("hi", "mid", "lo")
 ROWS = 64  # of a computed matrix in the registers of a warp group, at least (PTX ISA, "Register Fragments")
 EXACT_SUM = 1 << 24  # integers up to it are f32, each of them
 EIGHT_BITS, INTEGERS = ("f8e4m3", "f8e5m2"), ("i8",)
+FLOATS = ("f32", "f16", "bf16")
 TRUTH = "i1"
 
 
@@ -146,7 +147,8 @@ class _MmaSplitter(OpRewriter):
         depth, imprecise = self.program.type_of(op.operands[0]).shape[1], int(str(op.attribute("imprecise")))
         kind = TileType(self.program.type_of(op.results[0]).shape, "f32")
         exact = 0 < imprecise < depth
-        if exact or not all(self.read_along_k(op, position) for position in (0, 1)):
+        rounded = self.read_along_k(op, 0) or self.is_rounded(op)
+        if exact or not (rounded and self.read_along_k(op, 1)):
             operands = tuple(self.converted(op, position, "f16") for position in (0, 1))
             self.wide(op, operands)
         elif imprecise == depth and len(op.operands) > 2:
@@ -231,6 +233,16 @@ class _MmaSplitter(OpRewriter):
         base, turned = self.shown(op.operands[position])
         maker = self.write.makers.get(base)
         return maker is not None and maker.kind == "tile_load" and turned == (position == 1)
+
+    def is_rounded(self, op: Op) -> bool:
+        """Whether operand A is made of floats by a cast for this product alone, which threads can put in its order."""
+        value = op.operands[0]
+        maker = self.write.makers.get(value)
+        if maker is None or maker.kind != "cast" or "rounding" in dict(maker.attributes):
+            return False
+        if self.write.values[maker.operands[0]].type.element not in FLOATS:
+            return False
+        return [reader.id for reader in self.program.ops() if value in reader.operands] == [op.id]
 
     def oriented(self, op: Op, position: int) -> tuple[int, bool]:
         """The tile to compute with, which has whole row blocks if either side has, and whether the operand is its

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 
 from twill import exc
@@ -56,6 +56,7 @@ class PrintContext:
     pointers: Mapping[str, str]  # what each of them that is a pointer points to
     fragments: Mapping[int, str]
     indices: Mapping[int, Coefficients]
+    bytes: Collection[int]  # fragments that are operands A of 8 bits, four elements a register
     cursors: Mapping[int, str]
     shapes: set[MultiplyShape]
     names: Names
@@ -119,6 +120,8 @@ class PrintContext:
         fragment, name = self.fragment(number), self.fragments[number]
         if number in self.indices:
             return f"({name} + {constant(fragment.layout, self.indices[number], index)})"
+        if number in self.bytes:
+            raise exc.UnsupportedInKernel(f"'{fragment.name}' is an operand of a product and is read by other work, too")
         if is_packed(fragment.element, fragment.layout):
             return f"get_{SMALL[fragment.element]}({name}, {index})"
         return f"{name}[{index}]"
@@ -150,6 +153,8 @@ class PrintContext:
             return f"i32 {name};"
         if is_packed(fragment.element, fragment.layout):
             return f"u32 {name}[{count // 2}];"
+        if number in self.bytes:
+            return f"u32 {name}[{count // 4}];"
         return f"{value_type(fragment.element)} {name}[{count}];"
 
     # ------------------------------------------------------------ shared memory

@@ -14,6 +14,7 @@ from functools import partial
 from twill.codegen.print.cuda.alone import alone
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import memory_type, scalar_type
+from twill.codegen.print.cuda.byte_operands import find_byte_operands
 from twill.codegen.print.cuda.index_fragments import find_index_fragments
 from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.names import Names, identifier
@@ -310,6 +311,7 @@ class _Kernel:
             arguments=self.arguments,
             pointers={p.name: p.element for p in self.parameters if p.kind == "pointer"},
             indices=find_index_fragments(group),
+            bytes=find_byte_operands(group),
             fragments={fragment.id: names.fresh(fragment.name) for fragment in group.fragments},
             cursors={cursor.id: names.fresh(cursor.name) for cursor in group.cursors},
             shapes=self.shapes,
