@@ -22,7 +22,8 @@ often 0, times infinity NaN; the highest product alone says what the result is t
 | tf32x3 | the same | 2^-23; Triton's has 2^-21: two parts of 11 bits, and what they leave is dropped |
 | ieee | 8 products of 3 parts, all but lo times lo | 2^-32 |
 | tf32 of tiles that are computed, or not read along K | as bf16x3 | 2^-16; tf32's own is 2^-10 |
-| 8-bit floats that are computed (but for A as floats are cast to it), or not read along K, or with promotion within a tile | f16 | none |
+| 8-bit floats that are computed, or not read along K, or with promotion within a tile | f16 | none |
+| 8-bit floats of which A is what floats are cast to, for the product alone | the product itself | none |
 | 8-bit floats with promotion after each tile | the product without accumulator, and an addition | none |
 | int8 | bf16; the sum over a tile is an integer below 2^24, converted and added as i32 | none |
 | accumulators of f16 | f32, rounded to f16 behind the product | none |
@@ -232,7 +233,14 @@ class _MmaSplitter(OpRewriter):
         """Whether operand A or B is a tile from memory whose rows lie along K."""
         base, turned = self.shown(op.operands[position])
         maker = self.write.makers.get(base)
+        while maker is not None and maker.kind == "reshape" and self.is_one_matrix(maker):
+            maker = self.write.makers.get(maker.operands[0])
         return maker is not None and maker.kind == "tile_load" and turned == (position == 1)
+
+    def is_one_matrix(self, op: Op) -> bool:
+        """Whether a reshape takes nothing but axes of one element away, in front of a matrix."""
+        before, behind = (self.write.values[one].type.shape for one in (op.operands[0], op.results[0]))
+        return len(behind) == 2 and before == (1,) * (len(before) - 2) + behind
 
     def is_rounded(self, op: Op) -> bool:
         """Whether operand A is made of floats by a cast for this product alone, which threads can put in its order."""

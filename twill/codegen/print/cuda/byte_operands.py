@@ -1,9 +1,9 @@
 """Operands A of 8-bit floats in registers: four elements a register, in the order that products want.
 
-A product's result and its 16-bit operand A lie alike; an 8-bit operand A does not: of 32 columns a lane has 4 neighbours
-twice, where of a result it has 2 neighbours four times (PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk32").
-The cast that makes such an operand brings its bytes there, among the four lanes of a row: for 8 elements two shuffles,
-two selections and two permutations of bytes (`exchange_bytes` in `fragment.cuh`).
+A product's result and its 16-bit operand A lie alike; an 8-bit operand A does not: of 32 columns a lane has 4
+neighbours twice, where of a result it has 2 neighbours four times (PTX ISA, "Register Fragments for
+wgmma.mma_async.m64nNk32"). The cast that makes such an operand brings its bytes there, among the four lanes of a row:
+for 8 elements two shuffles, two selections and two permutations of bytes (`exchange_bytes` in `fragment.cuh`).
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class PrintContext:
         if number in self.indices:
             return f"({name} + {constant(fragment.layout, self.indices[number], index)})"
         if number in self.bytes:
-            raise exc.UnsupportedInKernel(f"'{fragment.name}' is an operand of a product and is read by other work, too")
+            raise exc.UnsupportedInKernel(f"'{fragment.name}', an operand of 8 bits, is read by more than a product")
         if is_packed(fragment.element, fragment.layout):
             return f"get_{SMALL[fragment.element]}({name}, {index})"
         return f"{name}[{index}]"

@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from twill.codegen.print.cuda.alone import alone
+from twill.codegen.print.cuda.byte_operands import find_byte_operands
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import memory_type, scalar_type
-from twill.codegen.print.cuda.byte_operands import find_byte_operands
 from twill.codegen.print.cuda.index_fragments import find_index_fragments
 from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.cuda.names import Names, identifier
