@@ -38,7 +38,8 @@ def visit(
     l_i = l_i * alpha + tl.sum(p, 1)
     acc = acc * alpha[:, None]
     v = v_desc.load([head, 0, start_n]).reshape([HEAD_DIM, BLOCK_N])
-    acc = tl.dot(p.to(tl.float8e4nv), v.T, acc)
+    rounded = p.to(tl.float8e4nv)
+    acc = tl.dot(rounded, v.T, acc)
     return acc, l_i, m_ij
 
 
