@@ -11,6 +11,7 @@ from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.tile.program import TileProgram
 from twill.tile.rewrite.integer_products import whole_integers
+from twill.tile.rewrite.operand_order import multiply_in_quads
 from twill.tile.rewrite.repeated_rows import repeat_rows
 from twill.tile.rewrite.separate_sums import separate_sums
 from twill.tile.rewrite.short_products import transpose_short
@@ -26,7 +27,8 @@ def program_on(program: TileProgram, machine: Machine, integers: bool = True) ->
     except exc.NoTarget:
         return program
     if not target.has_tensor_memory:
-        return program
+        made = multiply_in_quads(program)
+        return made if made is program else replace(made, original=program.original or program)
     made = program
     if integers and target.mma is not None and target.mma.integers:
         made = whole_integers(made, target.contracted("i8"))

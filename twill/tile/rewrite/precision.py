@@ -36,6 +36,7 @@ from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.tile.dead_code import compact
+from twill.tile.operand_order import is_in_quads
 from twill.tile.program import Attribute, Items, Loop, Op, TileProgram, TileType, constant_of
 from twill.tile.rewrite.op_rewriter import OpRewriter
 
@@ -246,6 +247,9 @@ class _MmaSplitter(OpRewriter):
         """Whether operand A is made of floats by a cast for this product alone, which threads can put in its order."""
         value = op.operands[0]
         maker = self.write.makers.get(value)
+        if maker is not None and is_in_quads(maker, self.write.values[value].type.shape):
+            value, op = maker.operands[0], maker
+            maker = self.write.makers.get(value)
         if maker is None or maker.kind != "cast" or "rounding" in dict(maker.attributes):
             return False
         if self.write.values[maker.operands[0]].type.element not in FLOATS:

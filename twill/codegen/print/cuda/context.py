@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from twill import exc
@@ -56,7 +56,7 @@ class PrintContext:
     pointers: Mapping[str, str]  # what each of them that is a pointer points to
     fragments: Mapping[int, str]
     indices: Mapping[int, Coefficients]
-    bytes: Collection[int]  # fragments that are operands A of 8 bits, four elements a register
+    bytes: Mapping[int, bool]  # operands A of 8 bits, four elements a register; whether in quads
     cursors: Mapping[int, str]
     shapes: set[MultiplyShape]
     names: Names
