@@ -52,14 +52,16 @@ def problems() -> Iterator[Problem]:
 
 @dataclass(frozen=True)
 class Inputs:
-    """q, k, v: e4m3 [heads of all, rows, D]. across: v as [heads of all, D, rows]. scales: of q, k and v, float32
-    [heads of all]. out: bf16; lse: float32, for each row."""
+    """q, k, v: e4m3 [heads of all, rows, D]. across: v as [heads of all, D, rows]; quads: the same with each 16 rows in
+    the order that kernels with QUADS want. scales: of q, k and v, float32 [heads of all]. out: bf16; lse: float32, for
+    each row."""
 
     problem: Problem
     q: Any
     k: Any
     v: Any
     across: Any
+    quads: Any
     scales: tuple[Any, Any, Any]
     out: Any
     lse: Any
@@ -79,7 +81,9 @@ def inputs(problem: Problem) -> Inputs:
     q, k, v = made
     out = torch.empty(shape, device="cuda", dtype=torch.bfloat16)
     lse = torch.empty(shape[:2], device="cuda", dtype=torch.float32)
-    return Inputs(problem, q, k, v, moved(v, 0, 2, 1), (scales[0], scales[1], scales[2]), out, lse)
+    across = moved(v, 0, 2, 1)
+    quads = moved(across.view(*across.shape[:2], -1, 2, 4, 2), 0, 1, 2, 4, 3, 5).view(across.shape)
+    return Inputs(problem, q, k, v, across, quads, (scales[0], scales[1], scales[2]), out, lse)
 
 
 def moved(tensor: Any, *axes: int) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,20 +23,22 @@ THREADS = 16
 
 @dataclass(frozen=True)
 class Member:
-    """An emitted kernel. spec: of the sidecar. rows, keys: BLOCK_M and BLOCK_N. how: what `twill emit` is told
-    beside."""
+    """An emitted kernel. spec: of the sidecar. rows, keys: BLOCK_M and BLOCK_N. quads: the order of V's rows. how: what
+    `twill emit` is told beside: an interval, and where products and the rescaling of each row block stand in it."""
 
     spec: str
     rows: int
     keys: int
     width: int = 128
+    quads: bool = True
     how: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """Its folder."""
-        how = (word.strip("-") for word in self.how)
-        return "-".join((self.spec, f"d{self.width}", f"{self.rows}x{self.keys}", *how))
+        order = "quads" if self.quads else "plain"
+        asked = [re.sub(r"\W+", "", word) for word in self.how if word != "--pin"]
+        return "-".join((self.spec, f"d{self.width}", f"{self.rows}x{self.keys}", order, *asked))
 
     @property
     def kernel(self) -> str:
@@ -51,6 +54,7 @@ class Member:
         sig = [word for name, block in blocks.items() for word in ("--sig", f"{name}=tensordesc<{block}>")]
         tiles = {"HEAD_DIM": width, "BLOCK_M": rows, "BLOCK_N": keys}
         const = [word for name, value in tiles.items() for word in ("--const", f"{name}={value}")]
+        const += ["--const", f"QUADS={str(self.quads).lower()}"]
         return [f"{FILE}::{self.kernel}", "--spec", self.spec, *sig, *const, *self.how]
 
     def computes(self, problem: Problem) -> bool:
@@ -87,8 +91,9 @@ def call(given: Inputs, member: Member, describe: Describe) -> Call:
     """What a kernel is called with."""
     problem = given.problem
     query, key = [1, member.rows, member.width], [1, member.keys, member.width]
+    v = given.quads if member.quads else given.across
     maps = (
-        describe(given.q, query), describe(given.k, key), describe(given.across, [1, member.width, member.keys]),
+        describe(given.q, query), describe(given.k, key), describe(v, [1, member.width, member.keys]),
         describe(given.out, query),
     )  # fmt: skip
     numbers: tuple[Any, ...] = (problem.scale, problem.length)
@@ -122,9 +127,10 @@ def _triton(given: Inputs, tiles: tuple[int, int, int, int]) -> tuple[str, Call,
     problem = given.problem
     options = {
         "HEAD_DIM": problem.width, "BLOCK_M": rows, "BLOCK_N": keys, "CAUSAL": problem.causal,
-        "EVEN_N": not problem.causal and problem.length % keys == 0, "num_warps": warps, "num_stages": stages,
+        "EVEN_N": not problem.causal and problem.length % keys == 0, "QUADS": False,
+        "num_warps": warps, "num_stages": stages,
     }  # fmt: skip
-    member = Member("causal" if problem.causal else "full", rows, keys, problem.width)
+    member = Member("causal" if problem.causal else "full", rows, keys, problem.width, quads=False)
     return f"Triton {rows}x{keys}w{warps}s{stages}", call(given, member, triton_described), options
 
 

@@ -17,9 +17,8 @@ from twill.codegen.warp.program import Compute, Copy, Multiply, WarpGroup
 
 ELEMENTS = ("f8e4m3", "f8e5m2")
 RUN = 4  # registers of a result from those of eight columns to those of the next eight
-STEP = (
-    4 * RUN
-)  # registers of a result, 32 columns of a row and of the one 8 below it, that become 4 registers of operand
+STEP = 4 * RUN  # of a result, 32 columns of a row and of the one 8 below it, that become 4 of an operand
+# registers of a result, 32 columns of a row and of the one 8 below it, that become 4 registers of operand
 
 
 def find_byte_operands(group: WarpGroup) -> dict[int, bool]:
