@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,21 +22,23 @@ THREADS = 16
 
 @dataclass(frozen=True)
 class Member:
-    """An emitted kernel. spec: of the sidecar. rows, keys: BLOCK_M and BLOCK_N. quads: the order of V's rows. how: what
-    `twill emit` is told beside: an interval, and where products and the rescaling of each row block stand in it."""
+    """An emitted kernel. spec: of the sidecar. rows, keys: BLOCK_M and BLOCK_N. quads: the order of V's rows. interval,
+    apart: cycles of an iteration, and from the first product of one row block to that of the other, where asked for
+    (0: as the solver finds them)."""
 
     spec: str
     rows: int
     keys: int
-    width: int = 128
     quads: bool = True
-    how: tuple[str, ...] = ()
+    interval: int = 0
+    apart: int = 0
+    width: int = 128
 
     @property
     def name(self) -> str:
         """Its folder."""
+        asked = [f"{number}" for number in (self.interval, self.apart) if number]
         order = "quads" if self.quads else "plain"
-        asked = [re.sub(r"\W+", "", word) for word in self.how if word != "--pin"]
         return "-".join((self.spec, f"d{self.width}", f"{self.rows}x{self.keys}", order, *asked))
 
     @property
@@ -55,7 +56,18 @@ class Member:
         tiles = {"HEAD_DIM": width, "BLOCK_M": rows, "BLOCK_N": keys}
         const = [word for name, value in tiles.items() for word in ("--const", f"{name}={value}")]
         const += ["--const", f"QUADS={str(self.quads).lower()}"]
-        return [f"{FILE}::{self.kernel}", "--spec", self.spec, *sig, *const, *self.how]
+        return [f"{FILE}::{self.kernel}", "--spec", self.spec, *sig, *const, *self.asked()]
+
+    def asked(self) -> Iterator[str]:
+        """The schedule that is asked for: a row block's accumulator is rescaled in front of its next first product, so
+        that nothing is computed between the two products of a run."""
+        if self.interval:
+            yield from ("--ii", f"{self.interval}")
+        if self.apart:
+            for block in (0, 1):
+                first = FIRST + block * self.apart
+                yield from ("--pin", f"qk.{block}@start={first}")
+                yield from ("--pin", f"kept.{block}@start={first + self.interval - RESCALED}")
 
     def computes(self, problem: Problem) -> bool:
         """Whether it is for such a problem."""
@@ -64,10 +76,18 @@ class Member:
         return self.spec in specs and self.width == problem.width and even
 
 
+FIRST, RESCALED = 930, 197  # cycles of the first product, behind the load of K; from rescaling to the next one
 MEMBERS = (
-    Member("even", 128, 128), Member("full", 128, 192), Member("full", 128, 224), Member("even", 128, 256),
-    Member("causal", 128, 128), Member("descending", 128, 128),
+    Member("even", 128, 128), Member("even", 128, 128, True, 1640, 512), Member("even", 128, 128, False, 1450, 512),
+    Member("even", 128, 128, True, 2000, 512),
+    Member("full", 128, 192, False, 2150, 768), Member("full", 128, 192, True, 2300, 1150),
+    Member("full", 128, 192, True, 2000), Member("full", 128, 224, True, 2200, 900), Member("full", 128, 192),
+    Member("causal", 128, 128), Member("causal", 128, 128, True, 1450, 512),
+    Member("causal", 128, 128, False, 1542, 771),
+    Member("descending", 128, 128), Member("descending", 128, 128, True, 1450, 725),
+    Member("descending", 128, 128, True, 1640, 512), Member("descending", 128, 128, False, 1542, 771),
 )  # fmt: skip
+"""Simulated, those with an interval are the best of about ninety (docs/performance-log.md)."""
 
 
 def build(folder: Path, machine: str) -> int:
@@ -130,7 +150,7 @@ def _triton(given: Inputs, tiles: tuple[int, int, int, int]) -> tuple[str, Call,
         "EVEN_N": not problem.causal and problem.length % keys == 0, "QUADS": False,
         "num_warps": warps, "num_stages": stages,
     }  # fmt: skip
-    member = Member("causal" if problem.causal else "full", rows, keys, problem.width, quads=False)
+    member = Member("causal" if problem.causal else "full", rows, keys, quads=False, width=problem.width)
     return f"Triton {rows}x{keys}w{warps}s{stages}", call(given, member, triton_described), options
 
 
