@@ -33,21 +33,21 @@ def k(a_desc, b_desc, v_desc, o_desc, S, LENGTH, D: tl.constexpr, BM: tl.constex
 """
 
 
-IN_QUADS = "q = q.reshape([BM, BN // 16, 2, 4, 2]).permute(0, 1, 3, 2, 4).reshape([BM, BN])"
+IN_ORDER = "q = q.reshape([BM, BN // 16, ORDER]).permute(0, 1, 3, 2, 4).reshape([BM, BN])"
 
 
-def emitted(kernel_file: Callable[..., str], element: str, rearranged: str = "") -> Emission:
-    """Both products of a type, 64 rows and 96 of the first one's columns a tile."""
+def emitted(kernel_file: Callable[..., str], element: str, order: str = "") -> Emission:
+    """Both products of a type, 64 rows and 96 of the first one's columns a tile. order: of 16 columns, as digits."""
     rows, columns, width = 64, 96, 64
     sig = [f"a_desc=tensordesc<{element}[1, {rows}, {width}]>", f"b_desc=tensordesc<{element}[1, {columns}, {width}]>",
            f"v_desc=tensordesc<{element}[1, {width}, {columns}]>", f"o_desc=tensordesc<bf16[1, {rows}, {width}]>",
            "S=*fp32:16", "LENGTH=i32:16"]  # fmt: skip
     text = TWICE.replace("ELEMENT", {"fp8e4nv": "tl.float8e4nv", "fp8e5": "tl.float8e5"}[element])
-    text = text.replace("REARRANGED", rearranged or "pass")
+    text = text.replace("REARRANGED", IN_ORDER.replace("ORDER", order) if order else "pass")
     kernel = extract(f"{kernel_file(text)}::k", sig=sig, const=[f"D={width}", f"BM={rows}", f"BN={columns}"])
     options = SolveOptions(blocks=1, budget=20)
     return once(
-        f"8-bit operands of {element} {rearranged}",
+        f"8-bit operands of {element} in {order}",
         lambda: emit_solved(kernel, H100, lambda graph, on: solve(graph, on, options)),
     )
 
@@ -67,7 +67,7 @@ def test_an_operand_of_8_bits_is_multiplied_from_registers(kernel_file: Callable
 
 def test_an_operand_in_the_order_of_a_result_moves_no_byte(kernel_file: Callable[..., str]) -> None:
     """Rearranged as threads hold it, for rows of B in that order, it is multiplied as it is."""
-    emission = emitted(kernel_file, "fp8e4nv", IN_QUADS)
+    emission = emitted(kernel_file, "fp8e4nv", "2, 4, 2")
     products = [stmt for group in emission.program.groups for stmt in group.stmts if isinstance(stmt, Multiply)]
     assert {stmt.quads for stmt in products if isinstance(stmt.a, int)} == {True}
     assert "exchange_bytes(" not in emission.printed.text
@@ -75,7 +75,7 @@ def test_an_operand_in_the_order_of_a_result_moves_no_byte(kernel_file: Callable
 
 
 def test_another_order_is_a_rearrangement(kernel_file: Callable[..., str]) -> None:
-    emission = emitted(kernel_file, "fp8e4nv", IN_QUADS.replace("2, 4, 2", "4, 2, 2"))
+    emission = emitted(kernel_file, "fp8e4nv", "4, 2, 2")
     products = [stmt for group in emission.program.groups for stmt in group.stmts if isinstance(stmt, Multiply)]
     assert not any(stmt.quads for stmt in products)
     checked(emission)

@@ -25,8 +25,8 @@ def product(order: np.ndarray | None, twice: bool = False) -> TileProgram:
     if order is not None:
         found = digits_of(np.arange(M * K).reshape(M, K)[:, order])
         assert found is not None
-        said = dict(zip(("first", "extents", "steps"), found, strict=True))
-        moved = p.op("rearrange", a, shape=(M, K), name="moved", **said)
+        first, extents, steps = found
+        moved = p.op("rearrange", a, shape=(M, K), name="moved", first=first, extents=extents, steps=steps)
     else:
         moved = a
     b = p.op("transpose", p.load("B", (N, K), "f8e4m3"), shape=(K, N), order=(1, 0))
