@@ -56,15 +56,18 @@ FLOATS = ("f32", "f16", "bf16")
 TRUTH = "i1"
 
 
-def split_mmas(program: TileProgram) -> TileProgram:
-    """The program with such products made of others; the same one if there are none. Raises `UnsupportedMma`."""
-    return _MmaSplitter(program).rewritten()
+def split_mmas(program: TileProgram, computed: bool = True) -> TileProgram:
+    """The program with such products made of others; the same one if there are none. computed: whether an operand A of
+    8 bits may be one that threads compute. Raises `UnsupportedMma`."""
+    return _MmaSplitter(program, computed=computed).rewritten()
 
 
 @dataclass
 class _MmaSplitter(OpRewriter):
-    """behind: operations to put behind the one that makes a value, or first into the loop that carries it."""
+    """computed: as of `split_mmas`. behind: operations to put behind the one that makes a value, or first into the loop
+    that carries it."""
 
+    computed: bool = True
     behind: dict[int, list[Op]] = field(default_factory=dict)
     known: dict[tuple[int, str], tuple[int, ...]] = field(default_factory=dict)
 
@@ -149,7 +152,7 @@ class _MmaSplitter(OpRewriter):
         depth, imprecise = self.program.type_of(op.operands[0]).shape[1], int(str(op.attribute("imprecise")))
         kind = TileType(self.program.type_of(op.results[0]).shape, "f32")
         exact = 0 < imprecise < depth
-        rounded = self.read_along_k(op, 0) or self.is_rounded(op)
+        rounded = self.read_along_k(op, 0) or (self.computed and self.is_rounded(op))
         if exact or not (rounded and self.read_along_k(op, 1)):
             operands = tuple(self.converted(op, position, "f16") for position in (0, 1))
             self.wide(op, operands)
