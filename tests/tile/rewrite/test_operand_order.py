@@ -62,6 +62,15 @@ def test_what_is_read_by_more_than_the_product_stays() -> None:
     assert multiply_in_quads(program) is program
 
 
+def test_a_target_that_has_no_computed_operands_of_8_bits_multiplies_f16() -> None:
+    for order in (None, columns_in_order(K)):
+        program = split_mmas(product(order))
+        made = split_mmas(program, computed=False)
+        assert [made.type_of(op.operands[0]).element for op in products(made)] == ["f16"]
+        assert split_mmas(made, computed=False) is made
+        assert np.allclose(result(made, data := tensors(program)), result(program, data), rtol=0, atol=1e-4)
+
+
 def test_an_operand_that_floats_are_cast_to_is_multiplied_in_8_bits() -> None:
     """Unless something else reads it: then both operands are f16, as those of other computed tiles."""
     for twice, element in ((False, "f8e4m3"), (True, "f16")):

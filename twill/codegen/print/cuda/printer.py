@@ -57,8 +57,7 @@ from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.machine.occupancy import register_pool
 
-_WARP, _WARP_GROUP = 32, 128
-_MOST_REGISTERS = 255  # that an instruction can name
+_WARP, _WARP_GROUP, _MOST_REGISTERS = 32, 128, 255  # the last: that an instruction can name
 
 
 @dataclass(frozen=True)
@@ -115,8 +114,7 @@ class _Kernel:
         """All of it."""
         tile = self.program.program
         self.out.line(f"// {tile.kernel} {tile.spec}, for {self.program.machine}".replace("  ", " "))
-        unproven = target_of(self.machine).unproven
-        if unproven:
+        if unproven := target_of(self.machine).unproven:
             self.out.line(f"// {unproven}")
         self._constants()
         cluster = self.program.cluster
