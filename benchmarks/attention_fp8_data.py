@@ -107,7 +107,7 @@ def reference(given: Inputs) -> tuple[Any, Any]:
     results, sums = [], []
     for head in heads:
         of_head = zip((given.q, given.k, given.v), given.scales, strict=True)
-        q, k, v = (one[head].double() * scale[head].double() for one, scale in of_head)
+        q, k, v = (one[head].float().double() * scale[head].double() for one, scale in of_head)
         for first in range(0, problem.length, ROWS):
             scores = q[first : first + ROWS] @ k.T * problem.scale
             if problem.causal:

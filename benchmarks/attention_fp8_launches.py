@@ -121,7 +121,7 @@ def call(given: Inputs, member: Member, describe: Describe) -> Call:
         whole = member.rows % member.keys == 0
         numbers += (member.rows // member.keys if whole else -(-member.rows // member.keys) + 1,)
     grid = (-(-problem.length // member.rows), problem.all_heads)
-    return Call(grid, (*maps, *given.scales, given.lse, *numbers))
+    return Call(grid, (*maps, *given.scales, given.lse.flatten(), *numbers))
 
 
 def _run(out: Any, launch: Callable[[], Any]) -> Any:
