@@ -99,6 +99,8 @@ extern "C" __global__ void fragments(u32* out, float x, float y) {
   stmatrix_x1_trans(at, a), stmatrix_x2_trans(at, a, b), stmatrix_x4_trans(at, a, b, c, d);
   sum += pack_bf16(x, y) ^ pack_f16(x, y) ^ pack_e4m3(x, y) ^ pack_e5m2(x, y) ^ saturate_e5m2(x, y) ^ pack_e4m3x4(x, y, x, y) ^ pack_e5m2x4(x, y, x, y);
   sum += e4m3_to_f16(sum) ^ e5m2_to_f16(sum) ^ round_tf32(x) ^ byte_permute(a, b, 0x5410);
+  exchange_bytes(a, b, a, b);
+  sum += operand_e4m3(x, y, x, y) ^ operand_e5m2(x, y, x, y) ^ a ^ b;
   x = low_bf16(sum) + high_bf16(sum) + low_f16(sum) + high_f16(sum);
   x += ex2(x) + lg2(x) + rcp(x) + rsqrt_fast(x) + sqrt_fast(x) + sin_fast(x) + cos_fast(x) + tanh_fast(x);
   x += floor_fast(x) + ceil_fast(x) + to_s16(x) + to_u16(x) + to_s16(double(x)) + to_u16(double(x));

@@ -31,6 +31,7 @@ from twill.codegen.warp.program import (
     TensorMultiply,
 )
 from twill.tile.interpret.block_scales import SCALE_OPERANDS
+from twill.tile.operand_order import QUADS
 
 
 class MmaLowering:
@@ -60,7 +61,8 @@ class MmaLowering:
             assert isinstance(b[0], SlotRef)
             right = self.columns(task, b[0], b[1])
             touched += [a[0]] if isinstance(a[0], int) else []
-            mmas.append(Multiply(accumulator, a[0], right, a[1], b[1], depth, element, accumulate, line=step.op.line))
+            product = Multiply(accumulator, a[0], right, a[1], b[1], depth, element, accumulate, line=step.op.line)
+            mmas.append(replace(product, quads=QUADS in dict(step.op.attributes)))
             accumulate = True
         return [*made, Fence(tuple(touched)), *mmas]
 

@@ -57,7 +57,8 @@ _STATEMENTS = {
     aref.Advance: "advance {cursor:cursor}",
     aref.Fence: "fence<< {fragments:fragments}>>",
     aref.Multiply: "multiply {accumulator:fragment} {accumulate:gains} {a:multiplied}<< transposed{a_transposed:flag}>>"
-                   " @ {b:slot}<< transposed{b_transposed:flag}>>, k {depth:int} {operand:word}",
+                   " @ {b:slot}<< transposed{b_transposed:flag}>>, k {depth:int} {operand:word}"
+                   "<< in quads{quads:flag}>>",
     aref.TensorMultiply: "tensor multiply {target:slot} = {a:slot}<< transposed{a_transposed:flag}>> @ {b:slot}"
                          "<< transposed{b_transposed:flag}>>, k {depth:int} {operand:word}, added if {accumulate:expr}"
                          "<<, scales {of_a:slot} and {of_b:slot} for {block:int}>>",

@@ -174,9 +174,10 @@ class Fence(Stmt):
 class Multiply(Stmt):
     """accumulator[rows, n] (+)= A[rows, k] B[k, n], asynchronous; rows, n of the accumulator's layout.
 
-    a: a fragment of 16-bit elements (layout Accumulator(rows, k)), or a slot. a_transposed: the slot's tile is
+    a: a fragment of 16- or 8-bit elements (layout Accumulator(rows, k)), or a slot. a_transposed: the slot's tile is
     [k, rows]. b: a slot whose tile is [k, n], or [n, k] if b_transposed. accumulate: False overwrites the accumulator.
-    operand: element type of A and B.
+    operand: element type of A and B. quads: A, 8-bit elements of a fragment, has its columns where a result has them
+    (`twill.tile.operand_order`).
     """
 
     accumulator: int
@@ -187,6 +188,7 @@ class Multiply(Stmt):
     depth: int  # k
     operand: str
     accumulate: bool
+    quads: bool = False
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from twill.tile.interpret.elements import (
 from twill.tile.interpret.partial_sums import PartialSums
 from twill.tile.interpret.tiles import Descriptor, Pointer, constant, cut_off, dot, view
 from twill.tile.interpret.together import ALONE, Alone, run_together
+from twill.tile.operand_order import QUADS, columns_in_order
 from twill.tile.order_dependence import depends_on_order, old_values_read
 from twill.tile.program import Access, Loop, Op, TileProgram, TileType
 from twill.tile.vocabulary import ATOMIC, ELECTED, VISIT, combining
@@ -260,6 +261,8 @@ class Instance:
                 return scan(operands[0], kind.element, attributes)
             case "dot":
                 read = [*map(cut_off, operands[:2])] if op.line in self.cut else operands[:2]
+                if QUADS in attributes:
+                    read = [read[0][:, columns_in_order(np.shape(read[0])[1])], read[1]]
                 return dot([*read, *operands[2:]], kind.element)
             case "dot_scaled":
                 return block_scales.multiplied(operands, attributes)

@@ -23,6 +23,7 @@ often 0, times infinity NaN; the highest product alone says what the result is t
 | ieee | 8 products of 3 parts, all but lo times lo | 2^-32 |
 | tf32 of tiles that are computed, or not read along K | as bf16x3 | 2^-16; tf32's own is 2^-10 |
 | 8-bit floats that are computed, or not read along K, or with promotion within a tile | f16 | none |
+| 8-bit floats of which A is what floats are cast to, for the product alone | the product itself | none |
 | 8-bit floats with promotion after each tile | the product without accumulator, and an addition | none |
 | int8 | bf16; the sum over a tile is an integer below 2^24, converted and added as i32 | none |
 | accumulators of f16 | f32, rounded to f16 behind the product | none |
@@ -35,6 +36,7 @@ from dataclasses import dataclass, field, replace
 
 from twill import exc
 from twill.tile.dead_code import compact
+from twill.tile.operand_order import is_in_quads
 from twill.tile.program import Attribute, Items, Loop, Op, TileProgram, TileType, constant_of
 from twill.tile.rewrite.op_rewriter import OpRewriter
 
@@ -50,18 +52,22 @@ NAMES = ("hi", "mid", "lo")
 ROWS = 64  # of a computed matrix in the registers of a warp group, at least (PTX ISA, "Register Fragments")
 EXACT_SUM = 1 << 24  # integers up to it are f32, each of them
 EIGHT_BITS, INTEGERS = ("f8e4m3", "f8e5m2"), ("i8",)
+FLOATS = ("f32", "f16", "bf16")
 TRUTH = "i1"
 
 
-def split_mmas(program: TileProgram) -> TileProgram:
-    """The program with such products made of others; the same one if there are none. Raises `UnsupportedMma`."""
-    return _MmaSplitter(program).rewritten()
+def split_mmas(program: TileProgram, computed: bool = True) -> TileProgram:
+    """The program with such products made of others; the same one if there are none. computed: whether an operand A of
+    8 bits may be one that threads compute. Raises `UnsupportedMma`."""
+    return _MmaSplitter(program, computed=computed).rewritten()
 
 
 @dataclass
 class _MmaSplitter(OpRewriter):
-    """behind: operations to put behind the one that makes a value, or first into the loop that carries it."""
+    """computed: as of `split_mmas`. behind: operations to put behind the one that makes a value, or first into the loop
+    that carries it."""
 
+    computed: bool = True
     behind: dict[int, list[Op]] = field(default_factory=dict)
     known: dict[tuple[int, str], tuple[int, ...]] = field(default_factory=dict)
 
@@ -146,7 +152,8 @@ class _MmaSplitter(OpRewriter):
         depth, imprecise = self.program.type_of(op.operands[0]).shape[1], int(str(op.attribute("imprecise")))
         kind = TileType(self.program.type_of(op.results[0]).shape, "f32")
         exact = 0 < imprecise < depth
-        if exact or not all(self.read_along_k(op, position) for position in (0, 1)):
+        rounded = self.read_along_k(op, 0) or (self.computed and self.is_rounded(op))
+        if exact or not (rounded and self.read_along_k(op, 1)):
             operands = tuple(self.converted(op, position, "f16") for position in (0, 1))
             self.wide(op, operands)
         elif imprecise == depth and len(op.operands) > 2:
@@ -230,7 +237,27 @@ class _MmaSplitter(OpRewriter):
         """Whether operand A or B is a tile from memory whose rows lie along K."""
         base, turned = self.shown(op.operands[position])
         maker = self.write.makers.get(base)
+        while maker is not None and maker.kind == "reshape" and self.is_one_matrix(maker):
+            maker = self.write.makers.get(maker.operands[0])
         return maker is not None and maker.kind == "tile_load" and turned == (position == 1)
+
+    def is_one_matrix(self, op: Op) -> bool:
+        """Whether a reshape takes nothing but axes of one element away, in front of a matrix."""
+        before, behind = (self.write.values[one].type.shape for one in (op.operands[0], op.results[0]))
+        return len(behind) == 2 and before == (1,) * (len(before) - 2) + behind
+
+    def is_rounded(self, op: Op) -> bool:
+        """Whether operand A is made of floats by a cast for this product alone, which threads can put in its order."""
+        value = op.operands[0]
+        maker = self.write.makers.get(value)
+        if maker is not None and is_in_quads(maker, self.write.values[value].type.shape):
+            value, op = maker.operands[0], maker
+            maker = self.write.makers.get(value)
+        if maker is None or maker.kind != "cast" or "rounding" in dict(maker.attributes):
+            return False
+        if self.write.values[maker.operands[0]].type.element not in FLOATS:
+            return False
+        return [reader.id for reader in self.program.ops() if value in reader.operands] == [op.id]
 
     def oriented(self, op: Op, position: int) -> tuple[int, bool]:
         """The tile to compute with, which has whole row blocks if either side has, and whether the operand is its

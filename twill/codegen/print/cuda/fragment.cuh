@@ -54,6 +54,20 @@ DEV u32 byte_permute(u32 a, u32 b, u32 selector) { u32 r; asm("prmt.b32 %0, %1, 
 DEV u32 pack_e5m2x4(float a, float b, float c, float d) { return byte_permute(pack_f16(a, b), pack_f16(c, d), 0x7531); }
 DEV u32 pack_e5m2(float lo, float hi) { return pack_e5m2x4(lo, hi, 0.f, 0.f); }
 
+// Operand A of 8-bit floats ("Register Fragments for wgmma.mma_async.m64nNk32"): of 32 columns lane t of a row's four holds
+// 4t ... 4t+3 and 16+4t ... 16+4t+3, where a result has 2t and 2t+1 of each 8. even: its own of the first and the third
+// 8, odd: of the second and the fourth. A lane sends `even` to lane t/2 and `odd` to lane 2+t/2, one of them at a time.
+DEV void exchange_bytes(u32 even, u32 odd, u32& low, u32& high) {
+  const u32 lane = threadIdx.x & 31u, t = lane & 3u, from = (lane & ~3u) | (t << 1 & 2u);
+  const bool second = t & 1u, upper = t & 2u;
+  const u32 one = __shfl_sync(0xffffffffu, second ? odd : even, from | (u32)upper);
+  const u32 other = __shfl_sync(0xffffffffu, second ? even : odd, from | (u32)!upper);
+  low = byte_permute(one, other, upper ? 0x1054u : 0x5410u);
+  high = byte_permute(one, other, upper ? 0x3276u : 0x7632u);
+}
+DEV u32 operand_e4m3(float a, float b, float c, float d) { return pack_e4m3x4(a, b, c, d); }
+DEV u32 operand_e5m2(float a, float b, float c, float d) { return saturate_e5m2(a, b) | saturate_e5m2(c, d) << 16; }
+
 // "selp": registers of a fragment picked by a lane, never by an address (arrays that a lane indexes leave the registers).
 DEV float pick(bool first, float a, float b) {
   float r;

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import replace
 
 from twill import exc
+from twill.codegen.print.cuda.byte_operands import print_byte_operand
 from twill.codegen.print.cuda.context import PrintContext, is_simple
 from twill.codegen.print.cuda.elements import SMALL, is_packed, rounded
 from twill.codegen.print.cuda.index_fragments import lane, spread_constant
@@ -77,6 +79,10 @@ def print_compute(stmt: Compute, ctx: PrintContext) -> None:
         operands = [inner.hoisted(operand) for operand in stmt.operands]
         if stmt.kind == "inline_asm":
             print_assembly(stmt, operands, inner)
+            return
+
+        if stmt.result in ctx.bytes:
+            print_byte_operand(replace(stmt, operands=tuple(operands)), inner)
             return
 
         pack = _pack_of_bytes(stmt, elements, result)
@@ -180,7 +186,8 @@ def print_copy(stmt: Copy, ctx: PrintContext) -> None:
     source, result = ctx.fragment(stmt.source), ctx.fragment(stmt.result)
     if (source.element, source.layout) != (result.element, result.layout):
         raise exc.UnsupportedInKernel(f"'{source.name}' and '{result.name}' are not spread alike")
-    count = elements_of(source.layout) // (2 if is_packed(source.element, source.layout) else 1)
+    together = 4 if stmt.source in ctx.bytes else 2 if is_packed(source.element, source.layout) else 1
+    count = elements_of(source.layout) // together
     packed = count < elements_of(source.layout)
     with ctx.out.unrolled(f"i32 i = 0; i < {count}; ++i"):
         value = f"{ctx.fragments[stmt.source]}[i]" if packed else ctx.value(stmt.source, "i")

@@ -44,7 +44,8 @@ def _pin(fragments: tuple[int, ...], ctx: PrintContext) -> None:
         fragment = ctx.fragment(number)
         if number in ctx.indices:
             continue
-        if fragment.element not in ("f32", "i32") and not is_packed(fragment.element, fragment.layout):
+        packed = is_packed(fragment.element, fragment.layout) or number in ctx.bytes
+        if fragment.element not in ("f32", "i32") and not packed:
             raise exc.UnsupportedInKernel(f"'{fragment.name}' of {fragment.element} cannot take part in a product")
         ctx.out.line(f"pin({ctx.fragments[number]});")
 
@@ -141,12 +142,13 @@ class _Operands:
     def __init__(self, stmt: Multiply, layout: Accumulator, ctx: PrintContext) -> None:
         self._ctx = ctx
         self._registers = stmt.a if isinstance(stmt.a, int) else None
-        self._per_block = stmt.depth // 4  # registers of A for each 64 rows
+        self._per_block = stmt.depth * BYTES[stmt.operand] // 8  # registers of A for each 64 rows
         self._b = side_of(stmt.b, not stmt.b_transposed, stmt.operand, ctx)
         self._a = side_of(stmt.a, stmt.a_transposed, stmt.operand, ctx) if isinstance(stmt.a, SlotRef) else None
         if self._registers is not None:
             fragment = ctx.fragment(self._registers)
-            if fragment.layout != Accumulator(layout.rows, stmt.depth) or fragment.element not in ("bf16", "f16"):
+            held = is_packed(fragment.element, fragment.layout) or self._registers in ctx.bytes
+            if fragment.layout != Accumulator(layout.rows, stmt.depth) or not held:
                 raise exc.UnsupportedInKernel(f"'{fragment.name}' is not an A operand of {layout.rows} x {stmt.depth}")
 
     @property

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from twill.codegen.print.cuda.alone import alone
+from twill.codegen.print.cuda.byte_operands import find_byte_operands
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.elements import memory_type, scalar_type
 from twill.codegen.print.cuda.index_fragments import find_index_fragments
@@ -56,8 +57,7 @@ from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.machine.occupancy import register_pool
 
-_WARP, _WARP_GROUP = 32, 128
-_MOST_REGISTERS = 255  # that an instruction can name
+_WARP, _WARP_GROUP, _MOST_REGISTERS = 32, 128, 255  # the last: that an instruction can name
 
 
 @dataclass(frozen=True)
@@ -114,8 +114,7 @@ class _Kernel:
         """All of it."""
         tile = self.program.program
         self.out.line(f"// {tile.kernel} {tile.spec}, for {self.program.machine}".replace("  ", " "))
-        unproven = target_of(self.machine).unproven
-        if unproven:
+        if unproven := target_of(self.machine).unproven:
             self.out.line(f"// {unproven}")
         self._constants()
         cluster = self.program.cluster
@@ -310,6 +309,7 @@ class _Kernel:
             arguments=self.arguments,
             pointers={p.name: p.element for p in self.parameters if p.kind == "pointer"},
             indices=find_index_fragments(group),
+            bytes=find_byte_operands(group),
             fragments={fragment.id: names.fresh(fragment.name) for fragment in group.fragments},
             cursors={cursor.id: names.fresh(cursor.name) for cursor in group.cursors},
             shapes=self.shapes,

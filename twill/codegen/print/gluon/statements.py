@@ -270,6 +270,8 @@ def print_multiply(stmt: Multiply, role: Role) -> None:
     """One product, begun and not waited for."""
     if stmt.operand not in hopper.OPERANDS:
         raise exc.NotInGluon(f"products of {stmt.operand} have no printer for Gluon", line=stmt.line)
+    if stmt.quads:
+        raise exc.NotInGluon("an operand whose columns lie as in a result has no layout in Gluon", line=stmt.line)
     layout = role.layouts[stmt.accumulator]
     role.layout(layout)
     name = role.name(stmt.accumulator)

@@ -67,8 +67,10 @@ def multiply(stmt: Multiply, program: WarpProgram, fragments: Fragments) -> Iter
         left = fragments[stmt.a]
         if left.layout != Accumulator(rows, stmt.depth):
             yield f"A, `{left.name}`, is not {rows} x {stmt.depth} in the layout of an accumulator"
-        if left.element != stmt.operand or bits != 16 or stmt.a_transposed:
+        if left.element != stmt.operand or bits not in (8, 16) or stmt.a_transposed:
             yield f"A, `{left.name}`, is {left.element} in registers, the operands are {stmt.operand}"
+    if stmt.quads and (isinstance(stmt.a, SlotRef) or bits != 8):
+        yield "quads are of 8-bit elements in registers"
     wanted = (columns, stmt.depth) if stmt.b_transposed else (stmt.depth, columns)
     yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
 

@@ -68,6 +68,7 @@ from twill.tile.digits import histogram, rearranged
 from twill.tile.interpret.arithmetic import Array, apply, reduce, rounded, scan
 from twill.tile.interpret.arrays import np
 from twill.tile.interpret.atomics import atomically
+from twill.tile.operand_order import columns_in_order
 
 
 def execute(actor: Actor, stmt: Stmt) -> None:
@@ -225,7 +226,8 @@ def _multiply(actor: Actor, stmt: Multiply) -> None:
         number = stmt.a
         fragments.use(number, index, line, accumulator=False)
         fragments.value(number, line)
-        left = lambda: fragments.value(number, line)  # noqa: E731
+        order = columns_in_order(stmt.depth) if stmt.quads else slice(None)
+        left = lambda: fragments.value(number, line)[:, order]  # noqa: E731
     right = source(stmt.b, stmt.b_transposed)
     if (
         stmt.accumulate
