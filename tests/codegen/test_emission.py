@@ -28,7 +28,7 @@ from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import in_program_order, solve
-from twill.solve.without_overlap import exchanges
+from twill.solve.without_overlap import shares
 
 pytestmark = pytest.mark.usefixtures("at_root")
 
@@ -372,7 +372,7 @@ def test_row_blocks_that_exchange_tiles_have_an_order_of_their_own(play: Callabl
         return
     assert emit_solved(backward, machine(), again) is EMITTED
     taken, second = builds.schedules
-    assert exchanges(overlapping) and taken.copies == 1 < overlapping.copies and second == overlapping
+    assert shares(overlapping) and taken.copies == 1 < overlapping.copies and second == overlapping
     names = {one.id: one.name for one in taken.loops[0].graph.instructions if one.op == "dot" and one.block == 0}
     issued = [names[op.id] for op in sorted(taken.ops, key=lambda op: op.start) if op.id in names]
     assert issued == ["qkT", "dpT", "dq", "dv", "dk"]

@@ -36,7 +36,7 @@ from twill.schedule.checker.check import check_or_raise
 from twill.schedule.document import Schedule, Strategy
 from twill.schedule.options import SolveOptions
 from twill.solve.pipeline import in_program_order
-from twill.solve.without_overlap import exchanges, without_overlap
+from twill.solve.without_overlap import exchanges, shares, without_overlap
 
 ATTEMPTS = 4  # schedules of one kernel, the first included
 ALONE: Strategy = "none"  # of a schedule whose iterations do not overlap: no MMA is in flight beside other work
@@ -58,8 +58,8 @@ def emit_solved(
     """The kernel, solved by `solve` and emitted; with products as it has them where transposed ones have no schedule,
     or no room. cluster: CTAs that load tiles together (`twill.codegen.lower.multicast`). record: gets what became of
     each candidate of each schedule. fixed: the schedule is what somebody asked for, with pins or a certain I; else row
-    blocks that exchange tiles do not overlap iterations, in an order that is faster (`twill.zlp.exchange_order`). A
-    PatientSolver ends all of it in its time.
+    blocks that have shares of an MMA do not overlap iterations, in an order that is faster
+    (`twill.zlp.exchange_order`). A PatientSolver ends all of it in its time.
 
     Errors: those of `refuse_unlowerable`, before anything is solved; those of `solve` and of
     `twill.codegen.emit.emit`; BuildRejected if no room helps.
@@ -131,8 +131,8 @@ def _emit_solved(
     rounds = count(1)
 
     def roomier(last: Roomier, rejected: exc.CandidateRefused) -> Roomier | None:
-        if last.schedule is exchanging:
-            return Roomier(0, schedule)
+        if waiting:
+            return waiting.pop()
         room, shared = last.room, last.shared
         if isinstance(rejected, exc.SharedMemoryFull):
             more = beyond(rejected, last.schedule, machine)
@@ -150,7 +150,12 @@ def _emit_solved(
         try:
             found = solve_with_room(kernel.graph, machine, room, solve, shared)
             sequential = one_by_one(last, rejected) if found.strategy == ALONE else None  # the solver's time was over
-            return sequential or Roomier(room, found, shared)
+            may_be_alone = exchanges(found) and not fixed
+            alone = without_overlap(found, kernel.graph, machine) if may_be_alone else None
+            if sequential is not None or alone is None:
+                return sequential or Roomier(room, found, shared)
+            waiting.append(Roomier(room, found, shared))
+            return Roomier(room, alone, shared)
         except (exc.Infeasible, exc.BudgetExhausted) as unsolved:  # what refused the last one is the answer
             every = candidates(kernel.program, last.schedule, machine, room, shared)
             record(Attempt(every[0], f"{REFUSED}{unsolved.message}"))
@@ -176,9 +181,10 @@ def _emit_solved(
     over, late = (solve.over, solve.late) if isinstance(solve, PatientSolver) else (never, never)
     asked = (notify, kernel.order, cluster, record)
     patience = (over, processes, late)
-    exchanging = without_overlap(schedule, kernel.graph, machine) if exchanges(schedule) and not fixed else None
+    exchanging = without_overlap(schedule, kernel.graph, machine) if shares(schedule) and not fixed else None
+    first = exchanging or schedule
+    waiting = [Roomier(0, schedule)] if exchanging else []
     try:
-        first = exchanging or schedule
         return emit(kernel.wired, kernel.specialization, first, machine, *asked, roomier, *patience)
     except (exc.CandidateRefused, exc.UnsupportedInKernel) as refused:
         slow = least_slow(refused) if isinstance(refused, exc.CandidateRefused) else None

@@ -38,9 +38,15 @@ def without_overlap(schedule: Schedule, graph: DependenceGraph, machine: Machine
     return found
 
 
-def exchanges(schedule: Schedule) -> bool:
-    """Whether each row block has a part of an MMA that joins row blocks, in some loop."""
+def shares(schedule: Schedule) -> bool:
+    """Whether each row block has a share of an MMA that joins row blocks, in some loop."""
     return any(len(joins(loop.graph)) > 1 for loop in schedule.loops)
+
+
+def exchanges(schedule: Schedule) -> bool:
+    """Whether an MMA joins row blocks, in some loop. Where registers are few, iterations that overlap are slower there:
+    attention backward at D = 64 by 5 % (docs/performance-log.md)."""
+    return any(joins(loop.graph) for loop in schedule.loops)
 
 
 def _slots(schedule: Schedule, machine: Machine) -> Iterator[tuple[int, int]]:
