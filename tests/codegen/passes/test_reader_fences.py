@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from tests.golden_schedules import compiled, examples, kernel, lowered
+from tests.golden_schedules import compiled, examples, kernel, lowered, machine, schedule
 from twill.codegen.compile.nvrtc import compile_cubin
+from twill.codegen.lowering import lower
 from twill.codegen.passes import reader_fences
 from twill.codegen.verify.abstract.inputs import launches, most_iterations
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.choices import Choices
-from twill.codegen.warp.program import Consumed, ProxyFence, Stmt, WarpProgram, with_blocks
+from twill.codegen.warp.program import Consumed, Pipeline, ProxyFence, Stmt, WarpProgram, with_blocks
 from twill.kernel.specialization import problem_of
 from twill.trial.execute import verified
 
@@ -64,3 +65,33 @@ def test_the_executor_of_ptx_finds_it_in_the_machine_code() -> None:
     spoiled = compile_cubin(body.replace(fence, "\n"), "sm_90a", shapes=emission.printed.shapes, lines=lines)
     said = verified(spoiled.ptx, emission.manifest, emission.program, launch).said()
     assert any("fence.proxy.async" in one for one in said)
+
+
+BACKWARD = next(example for example in examples() if example.name == "attention_backward_full")
+
+
+def fences_of_an_iteration(made: WarpProgram) -> list[int]:
+    """In each computing warp group."""
+    loops = [next(stmt for stmt in group.stmts if isinstance(stmt, Pipeline)) for group in made.groups[:2]]
+    return [sum(isinstance(stmt, ProxyFence) for stmt in loop.steady) for loop in loops]
+
+
+def test_slots_go_back_behind_a_fence_that_an_iteration_has_anyway() -> None:
+    """Vectors of LSE and delta, behind the fence of dS; the other one is of dQ's way out."""
+    assert fences_of_an_iteration(lowered(BACKWARD)) == [2, 2]
+    assert verify(lowered(BACKWARD), problem_of(kernel(BACKWARD).specialization)) == ()
+
+
+def before_the_pass() -> WarpProgram:
+    """The program with those slots released where threads have read them."""
+    found: dict[str, WarpProgram] = {}
+    lower(kernel(BACKWARD).program, schedule(BACKWARD), machine(), watch=found.__setitem__)
+    return found["exchanges"]
+
+
+@pytest.mark.parametrize("deep", [True, False])
+def test_where_there_is_no_slot_for_the_next_iteration_they_have_fences_of_their_own(deep: bool) -> None:
+    made = before_the_pass()
+    if not deep:
+        made = replace(made, arefs=tuple(replace(aref, depth=1) for aref in made.arefs))
+    assert fences_of_an_iteration(reader_fences.run(made, ANYTHING)) == ([2, 2] if deep else [4, 4])
