@@ -7,8 +7,8 @@
 Ten problems of 4 x 16 heads of width 128: 1024 to 16384 rows, full and causal; two each of width 64 and 256. Each
 kernel and library is first tried in a process of its own, so that one that fails or hangs stops nothing. Errors are
 those of all numbers of four heads beside what the e4m3 inputs give in float64, relative. Then all are timed in turns:
-medians of launches with a cold L2 cache. The emitted kernel is launched again: results must be equal bit by bit, and its
-log-sum-exp be that of the reference.
+medians of launches with a cold L2 cache. The emitted kernel is launched again: results must be equal bit by bit, and
+its log-sum-exp be that of the reference.
 """
 
 from __future__ import annotations
