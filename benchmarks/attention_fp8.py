@@ -4,11 +4,11 @@
     python -m benchmarks.attention_fp8 run DIR [--out FILE.json]       # on a GPU: checks and times them
     python -m benchmarks.attention_fp8 try DIR NAME                    # one kernel or library, at one length
 
-Ten problems of 4 x 16 heads of width 128: 1024 to 16384 rows, full and causal. Each kernel and library is first tried
-in a process of its own, so that one that fails or hangs stops nothing. Errors are those of all numbers of four heads
-beside what the e4m3 inputs give in float64, relative. Then all are timed in turns: medians of launches with a cold L2
-cache. The emitted kernel is launched again: results must be equal bit by bit, and its log-sum-exp be that of the
-reference.
+Ten problems of 4 x 16 heads of width 128: 1024 to 16384 rows, full and causal; two each of width 64 and 256. Each
+kernel and library is first tried in a process of its own, so that one that fails or hangs stops nothing. Errors are
+those of all numbers of four heads beside what the e4m3 inputs give in float64, relative. Then all are timed in turns:
+medians of launches with a cold L2 cache. The emitted kernel is launched again: results must be equal bit by bit, and
+its log-sum-exp be that of the reference.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -70,16 +70,23 @@ def makers(folder: Path, given: Inputs) -> Iterator[tuple[str, Callable[[], Cont
 
 
 def tried_here(folder: Path, name: str) -> int:
-    """One contestant, on all problems of a length that it computes."""
+    """One contestant, on all problems of a length that it computes; a library on those of the width of most."""
     import torch
 
-    for causal in (False, True):
-        given = inputs(Problem(TRIED, causal))
+    for shape in shapes(problems()):
+        if name in LIBRARIES and shape.width != Problem.width:
+            continue
+        given = inputs(shape)
         for known, make in makers(folder, given):
             if known == name:
                 make().launch()
                 torch.cuda.synchronize()
     return 0
+
+
+def shapes(wanted: Iterable[Problem]) -> list[Problem]:
+    """One short problem for each kind of them."""
+    return [Problem(TRIED, causal, width=width) for causal, width in sorted({(p.causal, p.width) for p in wanted})]
 
 
 def failing(folder: Path) -> dict[str, str]:
@@ -118,7 +125,7 @@ def run(folder: Path, only: str, out: Path | None) -> int:
     for name, reason in broken.items():
         print(f"without {name}: {reason}", flush=True)
     wanted = [one for one in problems() if re.search(only, one.name)]
-    compile_triton([inputs(Problem(TRIED, causal)) for causal in sorted({one.causal for one in wanted})])
+    compile_triton([inputs(shape) for shape in shapes(wanted)])
     print(f"Triton's kernels compiled after {time.monotonic() - begun:.0f} s", flush=True)
     cache = torch.empty(FLUSH, dtype=torch.uint8, device="cuda")
     rows: list[dict[str, Any]] = []

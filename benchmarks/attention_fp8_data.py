@@ -45,9 +45,11 @@ class Problem:
 
 
 def problems() -> Iterator[Problem]:
-    """All of them, short ones first."""
+    """All of them, short ones first; then those of other widths."""
     for length in (1024, 2048, 4096, 8192, 16384):
         yield from (Problem(length, causal) for causal in (False, True))
+    for heads, width in ((16, 64), (8, 256)):
+        yield from (Problem(8192, causal, 4, heads, width) for causal in (False, True))
 
 
 @dataclass(frozen=True)

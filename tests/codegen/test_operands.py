@@ -134,8 +134,8 @@ def k(q_desc, k_desc, v_desc, o_desc, scores, N, D: tl.constexpr, BM: tl.constex
         p = tl.math.exp2(s * scale - m[:, None])
         alpha = tl.math.exp2(m_i - m)
         l_i = l_i * alpha + tl.sum(p, 1)
-        v = v_desc.load([head * D, start])
-        acc = tl.dot(p.to(tl.float8e4nv), v.T, acc * alpha[:, None])
+        v = v_desc.load([head * N + start, 0])
+        acc = tl.dot(p.to(tl.float8e4nv), v, acc * alpha[:, None])
         m_i = m
     o_desc.store([row, 0], (acc / l_i[:, None]).to(tl.bfloat16))
 """

@@ -1,7 +1,7 @@
 """The order of K in which a result of 8 bits is an operand A, without an exchange between threads.
 
-Of 16 columns of a result lane t of a row's four has 2t, 2t+1, 8+2t and 8+2t+1, of an 8-bit operand A 4t ... 4t+3 (PTX
-ISA, "Register Fragments for wgmma.mma_async.m64nNk32"). A product adds over K in any order: where the rows of B are in
+Of 16 columns of a result lane t of a row's four has 2t, 2t+1, 8+2t and 8+2t+1, of an 8-bit operand A 4t ... 4t+3
+(`twill/codegen/print/cuda/byte_operands.py`). A product adds over K in any order: where the rows of B are in
 the order that the first has them, a thread multiplies what it holds. Such products have the attribute QUADS; a kernel
 says them as
 

@@ -11,6 +11,7 @@ from twill.codegen.warp.expression import (
     Element,
     Expr,
     Local,
+    Lookup,
     Number,
     NumPrograms,
     PerGroup,
@@ -78,6 +79,8 @@ def print_scalar(expr: Expr, names: GluonScalarNames) -> Text:
             return _applied(kind, [print_scalar(o, names) for o in operands], operands, element, dict(attributes))
         case Element():
             raise exc.NotInGluon("one number of a tile is needed by all", hint="the CUDA form (`--as cuda`)")
+        case Lookup():
+            raise exc.NotInGluon("a number is looked up in memory", hint="the CUDA form (`--as cuda`)")
     raise TypeError(f"{expr} is in no warp program")
 
 
