@@ -81,13 +81,16 @@ def test_fail_a_printer_that_forgets_the_fences_of_one_side(which: str, monkeypa
         refuse_misordered(right.program, build_kernel(right.program, *given))
 
 
-@pytest.mark.parametrize("pattern", [r"fence\.acq_rel\.gpu;", r"bar\.sync\s+\d+, 128;|bar\.sync\s+%r\d+, %r\d+;"])
-def test_partial_sums_are_counted_and_read_behind_fences_and_barriers(pattern: str) -> None:
-    """A fence in front of the count and one behind it; barriers of the threads around both, but those of the store."""
+@pytest.mark.parametrize(
+    ("pattern", "wanted"), [(r"fence\.acq_rel\.gpu;", 12), (r"bar\.sync\s+\d+, 128;|bar\.sync\s+%r\d+, %r\d+;", 6)]
+)
+def test_partial_sums_are_counted_and_read_behind_fences_and_barriers(pattern: str, wanted: int) -> None:
+    """Fences in front of each count and behind it, and barriers of the threads around them: where one instance adds all
+    parts, two and two. The other barriers are those of the stores, and of words of shared memory."""
     emission = emitted_split()
     assert found(emission) == set()
     missing = [found(emission, text) for text in without_each(pattern, emission.build.ptx)]
-    assert missing.count({"partial-sums"}) == 2
+    assert missing.count({"partial-sums"}) == wanted
     assert all(one in ({"partial-sums"}, set()) for one in missing)
 
 
