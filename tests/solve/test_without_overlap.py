@@ -7,7 +7,10 @@ import pytest
 from tests.golden_schedules import Example, kernel, machine, schedule
 from twill.schedule.checker.check import check
 from twill.schedule.document import Schedule
+from twill.schedule.options import SolveOptions
+from twill.solve.pipeline import solve
 from twill.solve.without_overlap import without_overlap
+from twill.zlp.memory_use import MemoryUse
 
 EXAMPLES = (("attention", "full"), ("attention", "causal"), ("gemm", "bf16"))  # causal: two loops
 
@@ -29,6 +32,20 @@ def test_no_iterations_overlap_and_each_is_as_it_was(file: str, spec: str) -> No
     assert after is not None and not check(after, machine())
     assert all(loop.ii == loop.length and loop.copies == 1 and not loop.certificate.optimal for loop in after.loops)
     assert all(op.stage == 0 for op in after.ops) and orders(after) == orders(before)
+
+
+@pytest.mark.parametrize("fits", [True, False])
+def test_row_blocks_that_exchange_tiles_have_their_own_order_if_registers_suffice(
+    monkeypatch: pytest.MonkeyPatch, fits: bool
+) -> None:
+    graph = kernel(Example("examples/attention_backward.py", "full")).graph
+    before = solve(graph, machine(), SolveOptions(strategy="heuristic", fuse=False))
+    assert before.copies > 1
+    if not fits:
+        monkeypatch.setattr(MemoryUse, "budgets", lambda use, start, ii: None)
+    after = without_overlap(before, graph, machine())
+    assert after is not None and not check(after, machine()) and after.copies == 1
+    assert (orders(after) == orders(before)) != fits
 
 
 def test_there_is_none_where_no_iterations_overlap() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
 from twill.schedule.checker.check import check_or_raise
@@ -19,6 +20,7 @@ from twill.smt.assignment import Assignment
 from twill.smt.outcome import Outcome
 from twill.solve.assemble import Solved, assemble
 from twill.zlp.exchange_order import exchange_order, joins
+from twill.zlp.memory_use import MemoryUse
 from twill.zlp.placement import demands
 from twill.zlp.sequential import interval_of, starts_of
 from twill.zlp.slots import slots_of
@@ -66,11 +68,8 @@ def _alone(
     mine = [ops[instruction.id] for instruction in loop.graph.instructions]
     start, slots = tuple(op.start for op in mine), tuple(slot[op.warp_group] for op in mine)
     ii = max(loop.ii, loop.length)
-    base = demands(loop.graph, slots)
-    order = exchange_order(loop.graph, slots, base.arcs) if len(joins(loop.graph)) > 1 else None
-    early = None if order is None else starts_of(loop.graph, base, slots, order)
-    if early is not None:
-        start, ii = tuple(early), interval_of(loop.graph, base, early)
+    if len(joins(loop.graph)) > 1:
+        start, ii = _in_exchange_order(loop.graph, machine, slots) or (start, ii)
     a = Assignment(loop.graph, machine, slots_of(machine), ii, start, slots)
     objective = Objective(
         ii=a.ii, copies=a.copies, crossing=a.crossing, length=a.length, registers=a.registers, proven=()
@@ -78,3 +77,17 @@ def _alone(
     certificate = loop.certificate.model_copy(update={"optimal": False})
     region = next(region for region in graph.regions if region.id == loop.loop)
     return Solved(region, loop.graph, Outcome(a, objective, certificate, infeasible=False))
+
+
+def _in_exchange_order(
+    graph: CostedGraph, machine: Machine, slots: tuple[int, ...]
+) -> tuple[tuple[int, ...], int] | None:
+    """The starts of all instructions and I, in the order of `exchange_order`; None where registers do not suffice."""
+    base = demands(graph, slots)
+    order = exchange_order(graph, slots, base.arcs)
+    start = None if order is None else starts_of(graph, base, slots, order)
+    if start is None:
+        return None
+    ii = interval_of(graph, base, start)
+    fits = MemoryUse(graph, machine, slots_of(machine), slots).budgets(start, ii) is not None
+    return (tuple(start), ii) if fits else None
