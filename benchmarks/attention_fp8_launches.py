@@ -11,8 +11,8 @@ from typing import Any
 
 from benchmarks.attention_fp8_data import Inputs, Problem, moved
 from benchmarks.attention_sweep_launches import Call, Contestant, Describe, described, triton_described
+from benchmarks.attention_sweep_members import emit_members
 from benchmarks.attention_sweep_peers import _first, _flash_3_module
-from twill.manifest.document import MANIFEST
 
 FILE = "benchmarks/attention_fp8_kernels.py"
 TRITON = {
@@ -102,19 +102,7 @@ leave so much time that the two warp groups take turns at the tensor core."""
 
 def build(folder: Path, machine: str) -> int:
     """Emits every member that is not there; how many could not be."""
-    from twill.cli.entry import main
-
-    refused = 0
-    for member in MEMBERS:
-        out = folder / member.name
-        if (out / MANIFEST).is_file():
-            continue
-        print(member.name, flush=True)
-        code = main(["emit", *member.words(), "--machine", machine, "--budget", "60", "--out", str(out)])
-        if code:
-            print(f"{member.name}: exit code {code}", flush=True)
-        refused += code != 0
-    return refused
+    return emit_members(MEMBERS, folder, machine)
 
 
 def call(given: Inputs, member: Member, describe: Describe) -> Call:

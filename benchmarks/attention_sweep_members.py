@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from benchmarks.attention_sweep_problems import Problem
 from twill.manifest.document import MANIFEST
@@ -108,12 +109,28 @@ def computing(problem: Problem) -> list[Member]:
     return [one for one in found if one.spec != "even" or problem.keys % one.keys == 0]
 
 
+class Emitted(Protocol):
+    """What `emit_members` makes."""
+
+    @property
+    def name(self) -> str:
+        """Its folder."""
+
+    def words(self) -> list[str]:
+        """What `twill emit` is told."""
+
+
 def build(folder: Path, machine: str) -> int:
     """Emits every member that is not there; how many could not be."""
+    return emit_members(members(), folder, machine)
+
+
+def emit_members(wanted: Iterable[Emitted], folder: Path, machine: str) -> int:
+    """Emits each of them that is not there; how many could not be."""
     from twill.cli.entry import main
 
     refused = 0
-    for member in members():
+    for member in wanted:
         out = folder / member.name
         if (out / MANIFEST).is_file():
             continue

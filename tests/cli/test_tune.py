@@ -25,7 +25,7 @@ def builds(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Nothing is compiled; names of what was to be."""
     names: list[str] = []
 
-    def emit_solved(kernel: Any, machine: Any, solve: Any, cluster: int) -> Any:
+    def emit_solved(kernel: Any, machine: Any, solve: Any, cluster: int, fixed: bool) -> Any:
         schedule = solve(kernel.graph, machine)
         names.append(dict(kernel.specialization.constexprs)["BLOCK_N"])
         return SimpleNamespace(schedule=schedule, files=lambda: {"manifest.json": "{}"})
@@ -99,8 +99,8 @@ def explored(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tune, "gpu_here", lambda machine: False)
     emit_solved = emission.emit_solved
 
-    def with_schedule(kernel: Any, machine: Any, solve: Any, cluster: int) -> Any:
-        made = emit_solved(kernel, machine, solve, cluster=cluster)
+    def with_schedule(kernel: Any, machine: Any, solve: Any, cluster: int, fixed: bool) -> Any:
+        made = emit_solved(kernel, machine, solve, cluster=cluster, fixed=fixed)
         files = {**made.files(), "schedule.json": made.schedule.canonical() + "\n"}
         return SimpleNamespace(schedule=made.schedule, files=lambda: files)
 

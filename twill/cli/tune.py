@@ -136,6 +136,7 @@ def emit_best(
 
     built: dict[str, Built] = {}
     notes: dict[str, str] = {}
+    fixed = asked.options.ii is not None or bool(asked.options.pins)
     for candidate in explored.candidates:
         if len(built) > count:
             break
@@ -146,7 +147,7 @@ def emit_best(
 
         say_more(f"emitting {candidate.name}")
         try:
-            emission = emit_solved(candidate.kernel, machine, schedule, cluster=candidate.cluster)
+            emission = emit_solved(candidate.kernel, machine, schedule, cluster=candidate.cluster, fixed=fixed)
         except exc.TwillError as refused:
             if candidate.default:
                 raise

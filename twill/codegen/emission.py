@@ -131,8 +131,8 @@ def _emit_solved(
     rounds = count(1)
 
     def roomier(last: Roomier, rejected: exc.CandidateRefused) -> Roomier | None:
-        if waiting:
-            return waiting.pop()
+        if untried:
+            return untried.pop()
         room, shared = last.room, last.shared
         if isinstance(rejected, exc.SharedMemoryFull):
             more = beyond(rejected, last.schedule, machine)
@@ -150,12 +150,10 @@ def _emit_solved(
         try:
             found = solve_with_room(kernel.graph, machine, room, solve, shared)
             sequential = one_by_one(last, rejected) if found.strategy == ALONE else None  # the solver's time was over
-            may_be_alone = exchanges(found) and not fixed
-            alone = without_overlap(found, kernel.graph, machine) if may_be_alone else None
-            if sequential is not None or alone is None:
-                return sequential or Roomier(room, found, shared)
-            waiting.append(Roomier(room, found, shared))
-            return Roomier(room, alone, shared)
+            joined = exchanges(found) and not fixed
+            apart = without_overlap(found, kernel.graph, machine) if joined and sequential is None else None
+            untried.extend([Roomier(room, found, shared)] if apart is not None else [])
+            return sequential or Roomier(room, apart or found, shared)
         except (exc.Infeasible, exc.BudgetExhausted) as unsolved:  # what refused the last one is the answer
             every = candidates(kernel.program, last.schedule, machine, room, shared)
             record(Attempt(every[0], f"{REFUSED}{unsolved.message}"))
@@ -183,7 +181,7 @@ def _emit_solved(
     patience = (over, processes, late)
     exchanging = without_overlap(schedule, kernel.graph, machine) if shares(schedule) and not fixed else None
     first = exchanging or schedule
-    waiting = [Roomier(0, schedule)] if exchanging else []
+    untried = [Roomier(0, schedule)] if exchanging else []  # behind what is tried in front of it
     try:
         return emit(kernel.wired, kernel.specialization, first, machine, *asked, roomier, *patience)
     except (exc.CandidateRefused, exc.UnsupportedInKernel) as refused:

@@ -32,6 +32,7 @@ MAPS_AT = 128  # bytes into the workspace: tensor maps that CTAs make, behind it
 MAP_BYTES = 128  # of a tensor map
 PLACES = 2  # of each map of a CTA: copies go through one while the other is made
 SUM_WORDS = 4  # of each sum, among those zeros
+SHARED_SUMS = 1 << 17  # elements of all parts of a sum from which on the instances that have parts add slices of it
 SPLIT_ZEROS = 1 << 16  # bytes of zeros of a split kernel
 POSITIVE = (2.0**-32, 2.0**32)  # what a number that is promised to be positive may be
 AGAIN = "emit the kernel again; what was emitted is not meant to be edited"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from twill import exc
+from twill.manifest.document import SHARED_SUMS
 from twill.manifest.evaluate import Scalar, evaluate
 from twill.manifest.record import Misfit, from_json, to_json
 
@@ -117,8 +118,8 @@ class MemberCost:
         total: float = (work**rates.blend + carried**rates.blend + memory**rates.blend) ** (1 / rates.blend)
         if parts > 1:
             together = instances * parts <= sms and parts * self.sums >= SHARED_SUMS
-            meetings, read = (MEETINGS, min(parts, READ)) if together else (1, parts)
-            total += meetings * rates.meeting + rates.part * read * self.sums / SUMS
+            meetings, moved = (MEETINGS, min(parts, MOVED)) if together else (1, parts)
+            total += meetings * rates.meeting + rates.part * moved * self.sums / SUMS
         return total + (rates.cluster if cluster > 1 else 0.0)
 
     def parted(self, load: MemberLoad, known: Mapping[str, TensorSize], rates: LaunchRates) -> bool:
@@ -127,8 +128,8 @@ class MemberCost:
 
 
 SUMS = 4096  # elements that `LaunchRates.part` is for
-SHARED_SUMS = 1 << 17  # elements of all parts of a sum from which on all instances that have one add slices of it
-MEETINGS, READ = 3, 3  # of those instances; parts' worth of elements that each reads, its slice and in the end the sum
+MEETINGS = 3  # of instances that add slices of a sum: all parts are there, a slice is taken, all slices are done
+MOVED = 3  # elements of so many parts: its own, its slice of all of them, and in the end the sum
 WAVES, LEAST = 4, 2  # of CTAs that parts make at most; iterations of a part at least
 
 

@@ -3,10 +3,9 @@
 A slot that the TMA filled and threads read goes back to the TMA. Threads read through the generic proxy, the TMA writes
 through the asynchronous one, and an arrival on an mbarrier orders accesses of one proxy only (PTX ISA, memory
 consistency model, proxies): without a proxy fence behind the reads, the copy of a later iteration may land before a
-load that was issued earlier has been served. On an H200 an MMA in six parts, which loads right in
-front of the arrival, was wrong in 7 of 60 launches of 32 iterations: the last columns of a row were of a later tile.
-MMAs read
-through the asynchronous proxy themselves and need no fence.
+load that was issued earlier has been served. On an H200 an MMA in six parts, which loads right in front of the arrival,
+was wrong in 7 of 60 launches of 32 iterations: the last columns of a row were of a later tile. MMAs read through the
+asynchronous proxy themselves and need no fence.
 
 A fence takes tens of cycles of all threads. Where an iteration has another one further down, for a tile that threads
 store, slots of vectors go back behind that one: 2 to 3 % of the time of attention backward. Whoever waits for something

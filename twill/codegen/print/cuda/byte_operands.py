@@ -18,7 +18,6 @@ from twill.codegen.warp.program import Compute, Copy, Multiply, WarpGroup
 ELEMENTS = ("f8e4m3", "f8e5m2")
 RUN = 4  # registers of a result from those of eight columns to those of the next eight
 STEP = 4 * RUN  # of a result, 32 columns of a row and of the one 8 below it, that become 4 of an operand
-# registers of a result, 32 columns of a row and of the one 8 below it, that become 4 registers of operand
 
 
 def find_byte_operands(group: WarpGroup) -> dict[int, bool]:
@@ -54,7 +53,7 @@ def print_byte_operand(stmt: Compute, ctx: PrintContext) -> None:
     with ctx.out.unrolled(f"i32 i = 0; i < {elements_of(result.layout)}; i += {STEP}"):
         for row, first in enumerate((0, 2)):
             low, high = (f"{name}[i / 4 + {row + half}]" for half in (0, 2))
-            if ctx.bytes[stmt.result]:
+            if ctx.byte_operands[stmt.result]:
                 ctx.out.line(f"{low} = {word(first, RUN)};")
                 ctx.out.line(f"{high} = {word(first + 2 * RUN, RUN)};")
             else:

@@ -56,7 +56,7 @@ class PrintContext:
     pointers: Mapping[str, str]  # what each of them that is a pointer points to
     fragments: Mapping[int, str]
     indices: Mapping[int, Coefficients]
-    bytes: Mapping[int, bool]  # operands A of 8 bits, four elements a register; whether in quads
+    byte_operands: Mapping[int, bool]  # operands A of 8 bits, four elements a register; whether in quads
     cursors: Mapping[int, str]
     shapes: set[MultiplyShape]
     names: Names
@@ -120,7 +120,7 @@ class PrintContext:
         fragment, name = self.fragment(number), self.fragments[number]
         if number in self.indices:
             return f"({name} + {constant(fragment.layout, self.indices[number], index)})"
-        if number in self.bytes:
+        if number in self.byte_operands:
             raise exc.UnsupportedInKernel(f"'{fragment.name}', an operand of 8 bits, is read by more than a product")
         if is_packed(fragment.element, fragment.layout):
             return f"get_{SMALL[fragment.element]}({name}, {index})"
@@ -153,7 +153,7 @@ class PrintContext:
             return f"i32 {name};"
         if is_packed(fragment.element, fragment.layout):
             return f"u32 {name}[{count // 2}];"
-        if number in self.bytes:
+        if number in self.byte_operands:
             return f"u32 {name}[{count // 4}];"
         return f"{value_type(fragment.element)} {name}[{count}];"
 

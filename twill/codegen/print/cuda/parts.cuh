@@ -54,8 +54,7 @@ template <u32 THREADS, u32 COUNT> DEV void sum_parts(const float* sums, i32 thre
 // ---------------------------------------------------------------- sums that all instances share
 // Where a CTA has one instance and its parts are large, whoever finds all parts there takes slices of the sum and adds
 // them up; the last to come has the whole. Nobody depends on another one's help: who waited too long goes.
-constexpr u32 SUM_WORDS = 4;  // of a sum, all of them 0 between launches: parts that came, slices taken and done, who left
-constexpr u32 SHARED_FROM = 1024;  // parts times registers of a thread
+// words: of a sum, all of them 0 between launches: parts that came, slices taken, slices done, instances that left.
 constexpr u32 PATIENCE = 32;  // looks at the count, of about a microsecond, until an instance no longer waits for others
 enum SumRole : u32 { GOES, HELPS, LAST };
 

@@ -7,7 +7,7 @@ from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.warp.expression import NumPrograms
 from twill.codegen.warp.layout import elements_of
 from twill.codegen.warp.program import LAST_PART, SumParts
-from twill.manifest.document import COUNTERS_AT, SPLIT_ZEROS
+from twill.manifest.document import COUNTERS_AT, SHARED_SUMS, SPLIT_ZEROS, SUM_WORDS
 
 _WORD = 4  # bytes of a register, and of a number of the workspace
 
@@ -40,11 +40,12 @@ def print_sum_parts(stmt: SumParts, ctx: PrintContext) -> None:
         out.line(f"const i32 {this} = {slot}, {of} = {parts};")
         start = f"(float*)(claims + {SPLIT_ZEROS // _WORD}) + (u64){this} * {of} * {threads * count}"
         out.line(f"float* const {sums} = {start};")
-        out.line(f"u32* const {words} = claims + {COUNTERS_AT // _WORD} + SUM_WORDS * {this};")
+        out.line(f"u32* const {words} = claims + {COUNTERS_AT // _WORD} + {SUM_WORDS}u * {this};")
         out.line(f"store_parts<{threads}>({sums} + (u64){part} * {threads * count}, thread, {operand});")
         out.line(sync)
         programs = " * ".join(f"(u64){ctx.expression(NumPrograms(axis))}" for axis in range(3))
-        with out.block(f"if ({of} * {count}u >= SHARED_FROM && {programs} <= sms_of_gpu())"):
+        enough = f"{of} * {count}u >= {SHARED_SUMS // threads}u"
+        with out.block(f"if ({enough} && {programs} <= sms_of_gpu())"):
             with out.block("if (leader)"):
                 told(f"arrive_part({words}, {of})")
             out.line(sync)

@@ -81,7 +81,7 @@ def print_compute(stmt: Compute, ctx: PrintContext) -> None:
             print_assembly(stmt, operands, inner)
             return
 
-        if stmt.result in ctx.bytes:
+        if stmt.result in ctx.byte_operands:
             print_byte_operand(replace(stmt, operands=tuple(operands)), inner)
             return
 
@@ -186,7 +186,7 @@ def print_copy(stmt: Copy, ctx: PrintContext) -> None:
     source, result = ctx.fragment(stmt.source), ctx.fragment(stmt.result)
     if (source.element, source.layout) != (result.element, result.layout):
         raise exc.UnsupportedInKernel(f"'{source.name}' and '{result.name}' are not spread alike")
-    together = 4 if stmt.source in ctx.bytes else 2 if is_packed(source.element, source.layout) else 1
+    together = 4 if stmt.source in ctx.byte_operands else 2 if is_packed(source.element, source.layout) else 1
     count = elements_of(source.layout) // together
     packed = count < elements_of(source.layout)
     with ctx.out.unrolled(f"i32 i = 0; i < {count}; ++i"):

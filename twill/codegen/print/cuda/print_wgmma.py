@@ -44,7 +44,7 @@ def _pin(fragments: tuple[int, ...], ctx: PrintContext) -> None:
         fragment = ctx.fragment(number)
         if number in ctx.indices:
             continue
-        packed = is_packed(fragment.element, fragment.layout) or number in ctx.bytes
+        packed = is_packed(fragment.element, fragment.layout) or number in ctx.byte_operands
         if fragment.element not in ("f32", "i32") and not packed:
             raise exc.UnsupportedInKernel(f"'{fragment.name}' of {fragment.element} cannot take part in a product")
         ctx.out.line(f"pin({ctx.fragments[number]});")
@@ -147,7 +147,7 @@ class _Operands:
         self._a = side_of(stmt.a, stmt.a_transposed, stmt.operand, ctx) if isinstance(stmt.a, SlotRef) else None
         if self._registers is not None:
             fragment = ctx.fragment(self._registers)
-            held = is_packed(fragment.element, fragment.layout) or self._registers in ctx.bytes
+            held = is_packed(fragment.element, fragment.layout) or self._registers in ctx.byte_operands
             if fragment.layout != Accumulator(layout.rows, stmt.depth) or not held:
                 raise exc.UnsupportedInKernel(f"'{fragment.name}' is not an A operand of {layout.rows} x {stmt.depth}")
 

@@ -309,7 +309,7 @@ class _Kernel:
             arguments=self.arguments,
             pointers={p.name: p.element for p in self.parameters if p.kind == "pointer"},
             indices=find_index_fragments(group),
-            bytes=find_byte_operands(group),
+            byte_operands=find_byte_operands(group),
             fragments={fragment.id: names.fresh(fragment.name) for fragment in group.fragments},
             cursors={cursor.id: names.fresh(cursor.name) for cursor in group.cursors},
             shapes=self.shapes,

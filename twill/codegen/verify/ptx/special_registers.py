@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
 
 from twill.codegen.verify.ptx.threads import WARP, Array, Gang
 from twill.ptx.registers import constant
-
-SMS = 132  # of the GPU that is executed
 
 SPECIALS: dict[str, Callable[[Gang], Array]] = {
     "%tid.x": lambda g: (g.first + g.lane).astype(np.uint32),
@@ -36,7 +35,7 @@ SPECIALS: dict[str, Callable[[Gang], Array]] = {
     "%clock": lambda g: constant(g.cta.world.blocks, np.uint32),
     "%clock64": lambda g: constant(g.cta.world.blocks, np.uint64),
     "%globaltimer": lambda g: constant(g.cta.world.blocks, np.uint64),
-    "%nsmid": lambda g: constant(SMS, np.uint32),
+    "%nsmid": lambda g: constant(math.prod(g.cta.world.grid), np.uint32),  # every CTA has an SM
     "%smid": lambda g: constant(g.cta.index[0], np.uint32),
     **dict.fromkeys(("%tid.y", "%tid.z", "%cluster_ctaid.y", "%cluster_ctaid.z"), lambda g: constant(0, np.uint32)),
     **dict.fromkeys(("%ntid.y", "%ntid.z", "%cluster_nctaid.y", "%cluster_nctaid.z"), lambda g: constant(1, np.uint32)),
