@@ -56,6 +56,23 @@ def test_without_a_gpu_candidates_are_ranked_emitted_and_not_kept(
     assert (tmp_path / "o" / "01" / "manifest.json").is_file()
 
 
+@pytest.mark.parametrize(("more", "fixed"), [((), False), (("--pin", "a<b"), True), (("--ii", "1024"), True)])
+def test_a_schedule_that_was_asked_for_is_emitted_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: tuple[str, ...], fixed: bool
+) -> None:
+    asked: set[bool] = set()
+
+    def emit_solved(kernel: Any, machine: Any, solve: Any, cluster: int, fixed: bool) -> Any:
+        asked.add(fixed)
+        return SimpleNamespace(schedule=solve(kernel.graph, machine), files=lambda: {"manifest.json": "{}"})
+
+    monkeypatch.setattr(emission, "emit_solved", emit_solved)
+    monkeypatch.setattr(tune, "gpu_here", lambda machine: False)
+    tile = ["--tile", "BLOCK_M=128", "--tile", "BLOCK_N=256", "--tile", "GROUP_M=8", "--size", "M=8192,N=8192,K=8192"]
+    assert main(["tune", *WORDS, *tile, *more, "--out", str(tmp_path / "o"), "--no-store"]) == 0
+    assert asked == {fixed}
+
+
 def test_the_winner_is_kept_and_emitted_from_the_store(
     builds: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
