@@ -47,7 +47,7 @@ def shares(schedule: Schedule) -> bool:
 
 def exchanges(schedule: Schedule) -> bool:
     """Whether an MMA joins row blocks, in some loop. Where registers are few, iterations that overlap are slower there:
-    attention backward at D = 64 by 5 % (docs/performance-log.md)."""
+    attention backward at D = 64 by 2 to 7 % (docs/performance-log.md)."""
     return any(joins(loop.graph) for loop in schedule.loops)
 
 

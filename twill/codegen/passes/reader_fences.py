@@ -8,9 +8,9 @@ was wrong in 7 of 60 launches of 32 iterations: the last columns of a row were o
 asynchronous proxy themselves and need no fence.
 
 A fence takes tens of cycles of all threads. Where an iteration has another one further down, for a tile that threads
-store, slots of vectors go back behind that one: 2 to 3 % of the time of attention backward. Whoever waits for something
-in between waits for what was loaded earlier: no group is ahead of the others by an iteration where no loop has stages,
-and rings have a slot for the next iteration. (Matrices go back as soon as they can: their copies take longer.)
+store, slots of vectors go back behind that one: 2 % of the cycles of attention backward. Whoever waits for something in
+between waits for what was loaded earlier: no group is ahead of the others by an iteration where no loop has stages, and
+rings have a slot for the next iteration. (Matrices go back as soon as they can: their copies take longer.)
 """
 
 from __future__ import annotations
