@@ -10,6 +10,7 @@ from tests.lowered import planned
 from tests.tile_programs import Programs, gemm
 from twill.codegen.lower.longest_first import (
     LongestFirst,
+    all_trips,
     cached,
     growth,
     longest_first,
@@ -56,6 +57,19 @@ def test_trip_counts_that_grow_along_an_axis_give_an_order() -> None:
     assert (found.axis, found.grows) == (0, True)
     assert H100.l2 is not None and found.cached == cached(H100) == int(H100.l2.value * 2 / 3)
     assert (found.most, found.ctas) == (33, 132)
+
+
+@pytest.mark.parametrize("combine", ["", "add"])
+def test_what_an_iteration_adds_to_in_memory_takes_room_in_the_cache_and_what_it_stores_does_not(combine: str) -> None:
+    p = Programs()
+    row = Polynomial.symbol(p.op("program_id", axis=0)) * 64
+    with p.loop(p.constant(256), [p.constant(0.0, (64, 64), "f32")], step=64) as k:
+        a = p.load("A", (64, 64), at=(row, k.i), name="a")
+        p.store("D", a, at=(row, k.i), combine=combine)
+        k.yields = [p.op("add", k.carried[0], p.op("cast", a, element="f32"), name="acc")]
+    p.store("C", k.results[0], at=(row, 0))
+    ((_, size),) = all_trips(planned(p.done()).plan)
+    assert size == 64 * 64 * 2 * (2 if combine else 1)
 
 
 def test_without_a_described_cache_all_instances_are_walked_together() -> None:

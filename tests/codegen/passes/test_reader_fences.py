@@ -13,7 +13,7 @@ from twill.codegen.passes import reader_fences
 from twill.codegen.verify.abstract.inputs import launches, most_iterations
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.warp.choices import Choices
-from twill.codegen.warp.program import Consumed, Pipeline, ProxyFence, Stmt, WarpProgram, with_blocks
+from twill.codegen.warp.program import Consumed, If, Pipeline, ProxyFence, Stmt, WarpProgram, with_blocks
 from twill.kernel.specialization import problem_of
 from twill.trial.execute import verified
 
@@ -67,7 +67,9 @@ def test_the_executor_of_ptx_finds_it_in_the_machine_code() -> None:
     assert any("fence.proxy.async" in one for one in said)
 
 
-BACKWARD = next(example for example in examples() if example.name == "attention_backward_full")
+FULL, CAUSAL = (
+    next(one for one in examples() if one.name == f"attention_backward_{how}") for how in ("full", "causal")
+)
 
 
 def fences_of_an_iteration(made: WarpProgram) -> list[int]:
@@ -76,16 +78,30 @@ def fences_of_an_iteration(made: WarpProgram) -> list[int]:
     return [sum(isinstance(stmt, ProxyFence) for stmt in loop.steady) for loop in loops]
 
 
+def fences_of_each_way(made: WarpProgram) -> list[int]:
+    """The same of an iteration that has two ways, one with a mask."""
+    loops = [next(stmt for stmt in group.stmts if isinstance(stmt, Pipeline)) for group in made.groups[:2]]
+    ways = [
+        way for loop in loops for stmt in loop.steady if isinstance(stmt, If) for way in (stmt.body, stmt.otherwise)
+    ]
+    return [sum(isinstance(stmt, ProxyFence) for stmt in way) for way in ways]
+
+
 def test_slots_go_back_behind_a_fence_that_an_iteration_has_anyway() -> None:
     """Vectors of LSE and delta, behind the fence of dS; the other one is of dQ's way out."""
-    assert fences_of_an_iteration(lowered(BACKWARD)) == [2, 2]
-    assert verify(lowered(BACKWARD), problem_of(kernel(BACKWARD).specialization)) == ()
+    assert fences_of_an_iteration(lowered(FULL)) == [2, 2]
+    assert verify(lowered(FULL), problem_of(kernel(FULL).specialization)) == ()
+
+
+def test_so_they_do_in_each_way_of_an_iteration_that_has_two() -> None:
+    assert fences_of_each_way(lowered(CAUSAL)) == [2, 2, 2, 2]
+    assert verify(lowered(CAUSAL), problem_of(kernel(CAUSAL).specialization)) == ()
 
 
 def before_the_pass() -> WarpProgram:
     """The program with those slots released where threads have read them."""
     found: dict[str, WarpProgram] = {}
-    lower(kernel(BACKWARD).program, schedule(BACKWARD), machine(), watch=found.__setitem__)
+    lower(kernel(FULL).program, schedule(FULL), machine(), watch=found.__setitem__)
     return found["exchanges"]
 
 

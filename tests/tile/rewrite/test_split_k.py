@@ -12,7 +12,7 @@ from tests.pass_texts import pass_cases
 from twill import exc
 from twill.tile.interpret.sequential import Instance, instances, run
 from twill.tile.parse import parse
-from twill.tile.program import Split, TileProgram
+from twill.tile.program import Loop, Split, TileProgram
 from twill.tile.rewrite.split_k import split_k
 
 WRITTEN = next(case.before for case in pass_cases(GOLDEN / "rewrites") if case.name == "split-k")
@@ -38,6 +38,18 @@ def test_any_number_of_parts_computes_what_the_kernel_does(parts: int) -> None:
     run(replace(written(), split=None), (TILES,), whole, {"K": K})
     run(split_k(written()), (TILES, parts), split, {"K": K})
     assert np.array_equal(whole["C"], split["C"])
+
+
+def test_parts_take_iterations_in_turn() -> None:
+    """So at any time they read what is side by side."""
+    program, parts = split_k(written()), 3
+    loop = next(item for item in program.body if isinstance(item, Loop))
+    took = []
+    for part in range(parts):
+        one = Instance(program, (0, part, 0), (TILES, parts), tensors(), {"K": K})
+        one.run()
+        took.append([*range(*(int(one.values[value]) for value in (loop.lower, loop.upper, loop.step)))])
+    assert took == [[0, 192], [64], [128]]
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -22,6 +22,7 @@ from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.program import (
     Advance,
     Consumed,
+    If,
     LoadShared,
     Pipeline,
     ProxyFence,
@@ -61,7 +62,11 @@ def with_fences(group: WarpGroup, filled: set[int], ahead: Collection[int] = ())
 
 
 def _behind_fences(block: tuple[Stmt, ...], late: set[int]) -> tuple[Stmt, ...]:
-    """An iteration in which slots go back behind the next proxy fence, if there is one. late: their cursors."""
+    """An iteration in which slots go back behind the next proxy fence, if there is one: of the same way, where the
+    iteration has two. late: their cursors."""
+    block = tuple(
+        with_blocks(stmt, lambda way: _behind_fences(way, late)) if isinstance(stmt, If) else stmt for stmt in block
+    )
     made: list[Stmt] = []
     held: list[Stmt] = []
     for at, stmt in enumerate(block):
