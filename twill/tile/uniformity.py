@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from twill.exc import NestedLoop, UnsupportedOperation
+from twill.reach import reach
 from twill.tile.program import Carry, Loop, Op, TileProgram, reads, walk
 from twill.tile.vocabulary import (
     ACCESS,
@@ -198,13 +199,7 @@ def _placing(program: TileProgram) -> frozenset[int]:
             made.update(dict.fromkeys(op.results, reads(op)))
             pending += set(reads(op)) - set(op.operands) if op.region is None else op.operands
             pending += (op.operands[position] for position in folded_operands(op, in_loop=True))
-    placed: set[int] = set()
-    while pending:
-        value = pending.pop()
-        if value not in placed:
-            placed.add(value)
-            pending += made.get(value, ())
-    return frozenset(placed)
+    return frozenset(reach(pending, lambda value: made.get(value, ())))
 
 
 def _uniform_arguments(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twill.reach import reach
+
 
 def natural_loops(successors: Sequence[Sequence[int]]) -> dict[int, set[int]]:
     """Header -> all nodes of its loop, for a graph entered at node 0. Loops of one header are one."""
@@ -71,13 +73,4 @@ def _dominates(above: int, node: int, parent: dict[int, int]) -> bool:
 
 def _reaching(node: int, header: int, predecessors: dict[int, list[int]]) -> set[int]:
     """Nodes from which `node` can be reached without passing `header`."""
-    found, stack = {node}, [node]
-    while stack:
-        current = stack.pop()
-        if current == header:
-            continue
-        for before in predecessors[current]:
-            if before not in found:
-                found.add(before)
-                stack.append(before)
-    return found
+    return reach([node], lambda at: () if at == header else predecessors[at])

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
+from twill.reach import reach
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
 from twill.tile.program import Loop, TileProgram, reads
@@ -51,15 +52,10 @@ def random_tensor(rng: np.random.Generator, size: int, element: str, scale: int)
 def scales(program: TileProgram) -> frozenset[str]:
     """Tensors of scales of blocks."""
     makers = program.makers
-    todo = [operand for op in program.ops() if op.kind == "dot_scaled" for operand in op.operands[3:]]
-    found: set[str] = set()
-    while todo:
-        op = makers.get(todo.pop())
-        if op is None or op.access is None:
-            todo += op.operands if op is not None else ()
-        else:
-            found.add(op.access.base)
-    return frozenset(found)
+    scales = [operand for op in program.ops() if op.kind == "dot_scaled" for operand in op.operands[3:]]
+    made_of = reach(scales, lambda of: makers[of].operands if of in makers and makers[of].access is None else ())
+    accesses = (makers[one].access for one in made_of if one in makers)
+    return frozenset(access.base for access in accesses if access is not None)
 
 
 def of_scales(rng: np.random.Generator, size: int, element: str, data: Data) -> Array:
