@@ -28,7 +28,6 @@ from twill.ptx.arrays import frozen, highest
 Array = NDArray[Any]
 _CHUNK = 16  # bytes: an element of the canonical layouts
 _ROW_OF_BANKS = 128  # bytes: the step of addresses that swizzles count
-_SPAN = 8 * _ROW_OF_BANKS  # bytes after which every swizzle repeats
 _SWIZZLES = {0: 0, 1: 128, 2: 64, 3: 32}  # by the descriptor's field
 _DEPTH_BYTES = 32  # of a row of A, a column of B
 _FLOATS = ("f16", "bf16", "tf32", "e4m3", "e5m2")
