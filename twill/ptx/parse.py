@@ -21,7 +21,7 @@ _LABEL = re.compile(r"([$\w]+)\s*:(?!:)")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)([^\n]*)")
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r"\.file\s+(\d+)\s+\"([^\"]*)\"[^\n]*")
-_HEADER = re.compile(r"\.(version|target|address_size)\s+([^\n]*)")
+_HEADER = re.compile(r"\.(?:version|target|address_size)\s[^\n]*")
 _SECTION = re.compile(r"\.section\s+[.\w]+\s*\{")
 _LINKING = re.compile(r"\.(visible|weak|common|extern)\b\s*")
 _FUNCTION = re.compile(r"\.(entry|func)\b")
@@ -59,15 +59,12 @@ class _Parser:
         self.opcodes: dict[str, tuple[str, tuple[str, ...]]] = {}  # names and modifiers
 
     def module(self) -> ptx.PtxModule:
-        target = ""
         variables: list[ptx.Variable] = []
         functions: list[ptx.Function] = []
         while self._more():
-            if match := self._take(_HEADER):
-                target = match.group(2).split(",")[0].strip() if match.group(1) == "target" else target
-            elif self._take(_FILE) or self._take(_LOC) or self._take(_LINKING) or self._take(_TUNING):
+            if any(self._take(one) for one in (_HEADER, _FILE, _LOC, _LINKING, _TUNING)):
                 continue
-            elif self._take(_SECTION):
+            if self._take(_SECTION):
                 self.at = self._closing(self.at)
             elif match := self._take(_FUNCTION):
                 function = self._function(match.group(1))
@@ -77,7 +74,7 @@ class _Parser:
                 variables.append(self._variable(match))
             else:
                 raise self._error("no declaration that is known")
-        return ptx.PtxModule(target, tuple(variables), tuple(functions))
+        return ptx.PtxModule(tuple(variables), tuple(functions))
 
     # ------------------------------------------------------------ functions
 
@@ -94,15 +91,12 @@ class _Parser:
             for declared in filter(None, map(str.strip, self.text[self.at + 1 : end].split(","))):
                 parameters.append(self._declared("param", declared.removeprefix(".param")))
             self.at = end + 1
-        threads, limit = 0, 0
+        limit = 0
         while self._more() and not self.text.startswith(("{", ";"), self.at):
             match = self._take(_TUNING)
             if match is None:
                 raise self._error("no directive that is known")
-            if match.group(1) in ("maxntid", "reqntid"):
-                sizes = [int(size) for size in match.group(2).split(",")]
-                threads = sizes[0] * (sizes[1] if len(sizes) > 1 else 1) * (sizes[2] if len(sizes) > 2 else 1)
-            elif match.group(1) == "maxnreg":
+            if match.group(1) == "maxnreg":
                 limit = int(match.group(2))
         if self.text[self.at] == ";":
             self.at += 1
@@ -111,7 +105,7 @@ class _Parser:
         return ptx.Function(
             head.group(2), tuple(parameters), tuple(body.variables), body.registers,
             tuple([_with_targets(body, one) for one in body.instructions] if body.tables else body.instructions),
-            body.labels, threads, limit,
+            body.labels, limit,
         )  # fmt: skip
 
     def _body(self) -> Body:
