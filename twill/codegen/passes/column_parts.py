@@ -21,6 +21,7 @@ from twill.codegen.passes.staged_stores import Read, Staged, StagedStore, Whole,
 from twill.codegen.passes.tensor_overlay import columns_taken
 from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices
+from twill.codegen.warp.effects import effects
 from twill.codegen.warp.expression import Element, Number, add
 from twill.codegen.warp.layout import Accumulator, Along, Layout, Uniform, elements_of
 from twill.codegen.warp.verifier import named, own_nodes
@@ -121,7 +122,7 @@ class _Cut:
         for stmt in ir.walk(tuple(tail)):
             result = getattr(stmt, "result", None)
             mine = fragments_of(stmt)
-            others = mine - {result} if not isinstance(stmt, ir.Compute | ir.Copy) else _operands(stmt)
+            others = mine - {result} if not isinstance(stmt, ir.Compute | ir.Copy) else effects(stmt)[1]
             if (others & self.wide) - made:
                 raise Whole
             if isinstance(result, int) and result not in self.wide and (result in used or others & self.wide):
@@ -322,13 +323,6 @@ def is_beside(layout: Layout, matrix: Accumulator) -> bool:
     if isinstance(layout, Along) and layout.axis == 0:
         return replace(layout.parent, rows=matrix.rows) == matrix
     return (layout.parent if isinstance(layout, Along) else layout) == matrix
-
-
-def _operands(stmt: ir.Compute | ir.Copy) -> set[int]:
-    """The fragments that it reads."""
-    if isinstance(stmt, ir.Copy):
-        return {stmt.source}
-    return {node.fragment for node in own_nodes(stmt) if isinstance(node, ir.Reg | Element)}
 
 
 def fragments_of(stmt: ir.Stmt) -> set[int]:

@@ -14,6 +14,7 @@ from itertools import chain, count
 from twill.codegen.passes.fences import named
 from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices
+from twill.codegen.warp.effects import effects
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Layout
 
@@ -105,8 +106,8 @@ def carried_by(block: tuple[ir.Stmt, ...], linear: set[int]) -> set[int]:
     written: set[int] = set()
     for stmt in leaves(block):
         result = getattr(stmt, "result", -1)
-        read = {o.fragment for o in stmt.operands if isinstance(o, ir.Reg)} if isinstance(stmt, ir.Compute) else set()
-        carried |= (read | ({stmt.source} if isinstance(stmt, ir.Copy) else set())) & linear - written
+        read = effects(stmt)[1] if isinstance(stmt, ir.Compute | ir.Copy) else set()
+        carried |= read & linear - written
         written.add(result)
     return carried
 

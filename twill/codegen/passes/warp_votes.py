@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from twill.codegen.passes.hoist_vectors import Elementwise, reads
+from twill.codegen.passes.hoist_vectors import Elementwise
 from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices, each_body
+from twill.codegen.warp.effects import effects
 from twill.codegen.warp.layout import Layout, elements_of
 from twill.tile.vocabulary import OFTEN_ONE
 
@@ -84,10 +85,10 @@ def may_swap(voted: ir.Compute, after: ir.Stmt) -> bool:
     """Whether a statement may come before the vote in front of it."""
     if isinstance(after, ir.Reduce):
         touched = {after.operand, after.result}
-        return after.barrier is None and voted.result not in touched and after.result not in reads(voted)
+        return after.barrier is None and voted.result not in touched and after.result not in effects(voted)[1]
     if not isinstance(after, Elementwise) or (isinstance(after, ir.Compute) and ir.WARP_VOTE in dict(after.attributes)):
         return False
-    return voted.result not in reads(after) | {after.result} and after.result not in reads(voted)
+    return voted.result not in effects(after)[1] | {after.result} and after.result not in effects(voted)[1]
 
 
 def behind(body: Iterable[ir.Stmt], flying: int) -> int:
