@@ -26,18 +26,10 @@ from twill.codegen.warp.expression import Element, Number, add
 from twill.codegen.warp.layout import Accumulator, Along, Layout, Uniform, elements_of
 from twill.codegen.warp.verifier import named, own_nodes
 
-_ONCE = (
-    ir.Let,
-    ir.Acquire,
-    ir.Get,
-    ir.Fill,
-    ir.Copy,
-    ir.Compute,
-    ir.Range,
-    ir.LoadGlobal,
-    ir.LoadShared,
+_ONCE = (  # for all parts
+    ir.Let, ir.Acquire, ir.Get, ir.Fill, ir.Copy, ir.Compute, ir.Range, ir.LoadGlobal, ir.LoadShared,
     ir.StoreGlobal,
-)  # for all parts
+)  # fmt: skip
 NARROWEST = 32  # columns of a part: what a row of a part has of a float, a panel of a staging buffer
 
 

@@ -14,18 +14,10 @@ from itertools import accumulate, chain, pairwise
 from twill.codegen.warp import program as ir
 from twill.codegen.warp.verifier import named, own_nodes
 
-THREADS = (
-    ir.LoadShared,
-    ir.StoreShared,
-    ir.StoreScales,
-    ir.Reduce,
-    ir.Scan,
-    ir.Rearrange,
-    ir.Histogram,
-    ir.SumParts,
-    ir.LoadAccumulator,
-    ir.StoreAccumulator,
-)  # that threads read or write
+THREADS = (  # that threads read or write
+    ir.LoadShared, ir.StoreShared, ir.StoreScales, ir.Reduce, ir.Scan, ir.Rearrange, ir.Histogram, ir.SumParts,
+    ir.LoadAccumulator, ir.StoreAccumulator,
+)  # fmt: skip
 SCRATCH = (ir.Reduce, ir.Scan, ir.Rearrange, ir.Histogram, ir.SumParts)
 FILLED, FILLING = ("tma", "mma"), (ir.TmaLoad, ir.TensorMultiply)  # rings with such a transport, and what fills them
 WRITING = (ir.TmaLoad, ir.StoreShared, ir.StoreScales, ir.TensorMultiply, ir.StoreAccumulator, ir.CopyScales)
