@@ -24,7 +24,7 @@ from twill.codegen.passes.uses import loop_order, phases_of
 from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices
 from twill.graph.alias import meets
-from twill.tile.program import Loop, Op, TileProgram
+from twill.tile.program import Loop, Op, TileProgram, walk
 
 WORDS = 4  # of the ring's slot, in which nothing is: its barriers say all
 
@@ -84,21 +84,13 @@ def apart_in_loops(program: TileProgram) -> Iterator[tuple[tuple[int, Op], tuple
     placed = [
         (number, 2 * bisect_left(loops, number) + isinstance(item, Loop), op)
         for number, item in enumerate(program.body)
-        for op in (_ops(item) if isinstance(item, Loop) else (item,))
+        for op in walk((item,))
         if op.kind in ACCESSES and op.access is not None
     ]
     for place, phase, one in placed:
         for behind, later, other in placed:
             if place < behind:
                 yield (phase, one), (later, other)
-
-
-def _ops(loop: Loop) -> Iterator[Op]:
-    for item in loop.body:
-        if isinstance(item, Loop):
-            yield from _ops(item)
-        else:
-            yield item
 
 
 @dataclass(frozen=True)
