@@ -279,7 +279,7 @@ class LoweringScope:
             return self.known[cell, transposed, wanted]
         source = self.plan.source(cell, self.block)
         if source is not None and self.is_direct(cell, source):
-            made = self.data(cell, source, transposed, wanted)
+            made = self.data(source, transposed, wanted)
         elif transposed:
             made = self.temporary(cell, wanted)
             straight = self.pure(cell, self.tiles.layout(cell))
@@ -294,7 +294,7 @@ class LoweringScope:
         maker = self.plan.wired.wiring.maker.get(cell)
         return maker is None or maker == source.step
 
-    def data(self, cell: int, source: Source, transposed: bool, wanted: Layout) -> int:
+    def data(self, source: Source, transposed: bool, wanted: Layout) -> int:
         """A value that some task makes: from its ring slot, or its variable."""
         slot, line = self.slot(source), self.flat.steps[source.step].op.line
         if slot is not None and not self.has_itself(source):

@@ -289,7 +289,7 @@ def _window(window: ir.Window, axes: Sequence[int], whole: _Whole) -> ir.Window:
 # ---------------------------------------------------------------- statements
 def _group(group: ir.WarpGroup, whole: _Whole) -> ir.WarpGroup:
     fragments = tuple(map(_fragment, group.fragments))
-    body, finish = tuple(_block(_in_turns(group.body), whole)), tuple(_given_back(group.finish, group, whole))
+    body, finish = tuple(_block(_in_turns(group.body), whole)), tuple(_given_back(group.finish, whole))
     following = tuple(made for stmt in group.next for made in _next(stmt, whole))
     start = tuple(_block(group.start, whole))
     return replace(group, fragments=fragments, start=start, body=body, finish=finish, next=following)
@@ -355,7 +355,7 @@ def _of_pair(cursor: int, whole: _Whole) -> bool:
     return program.arefs[found.aref].pair
 
 
-def _given_back(finish: tuple[ir.Stmt, ...], group: ir.WarpGroup, whole: _Whole) -> Iterator[ir.Stmt]:
+def _given_back(finish: tuple[ir.Stmt, ...], whole: _Whole) -> Iterator[ir.Stmt]:
     """What comes last, with the waits for all slots of rings as loops: one for those of as many slots."""
     waits = [stmt for stmt in finish if isinstance(stmt, ir.Acquire)]
     rings: dict[int, list[int]] = {}

@@ -91,7 +91,7 @@ def multiply(
     left = -left if imm_scale_a < 0 else left
     right = -right if imm_scale_b < 0 else right
     result = multiply_add(left, right, added, kinds[0], saturate)
-    return d_registers(result.reshape(4, 16, n), kinds[0]).reshape(128, -1)
+    return d_registers(result.reshape(4, 16, n)).reshape(128, -1)
 
 
 def matrix(descriptor: int, rows: int, kind: str, mn_major: bool, shared: Array) -> Array:
