@@ -9,13 +9,8 @@ from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Local
 from twill.codegen.warp.parameters import nodes
 
-_PURE = (
-    ir.Compute,
-    ir.Reduce,
-    ir.Fill,
-    ir.Range,
-    ir.Copy,
-)  # but for copies of some columns, which are printed in place
+_PURE = (ir.Compute, ir.Reduce, ir.Fill, ir.Range, ir.Copy)  # but copies of some columns, which are printed in place
+_WRITERS = (*_PURE, ir.LoadShared, ir.LoadGlobal, ir.LoadAccumulator)
 _READERS = (ir.Compute, ir.Reduce, ir.StoreShared, ir.StoreGlobal, ir.StoreAccumulator)
 _PASSED = (*_PURE, ir.BulkWait, ir.Sync)  # what stands between a value and its reader without being moved by it
 
@@ -46,30 +41,15 @@ def read_by(stmt: ir.Stmt) -> list[int]:
             return [*([operand.fragment] if isinstance(operand, ir.Reg) else []), *([mask] if mask is not None else [])]
         case ir.LoadGlobal(mask=mask):
             return [mask] if mask is not None else []
-        case ir.WaitGroups():
-            return []
     return []
 
 
 def written_by(stmt: ir.Stmt) -> set[int]:
     """The fragments that a statement writes; those of nested statements too."""
-    match stmt:
-        case ir.If() | ir.Pipeline():
-            return {number for block in ir.blocks_of(stmt) for one in block for number in written_by(one)}
-        case (
-            ir.Compute()
-            | ir.Reduce()
-            | ir.Fill()
-            | ir.Range()
-            | ir.Copy()
-            | ir.LoadShared()
-            | ir.LoadGlobal()
-            | ir.LoadAccumulator()
-        ):
-            return {stmt.result}
-        case ir.Multiply(accumulator):
-            return {accumulator}
-    return set()
+    every = tuple(ir.walk((stmt,)))
+    return {one.result for one in every if isinstance(one, _WRITERS)} | {
+        one.accumulator for one in every if isinstance(one, ir.Multiply)
+    }
 
 
 def folds(block: FoldedBlock, at: int, stream: ir.WarpGroup, made_of: Set[int]) -> bool:
