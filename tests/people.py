@@ -31,14 +31,14 @@ from twill.codegen.print.cuda.shared import buffers_end, tensor_barriers
 from twill.codegen.verify.abstract.inputs import LARGE, CheckedLaunch, launch
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.verify.ptx.thread_orders import BarrierPlaces, misordered
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Number
 from twill.kernel.specialization import problem_of
 from twill.ptx.parse import parse
 from twill.schedule.document import Schedule
 from twill.trial import execute
 
-Program = aref.WarpProgram
+Program = ir.WarpProgram
 OfProgram = Callable[[Program], Program]
 OfText = Callable[[str], str]
 NOTHING, REFUSED = "nothing", "not printed"
@@ -127,11 +127,11 @@ def number(pattern: str, edit: Callable[[int], int]) -> OfText:
     return other(pattern, lambda found: str(edit(int(found[0]))))
 
 
-def each(role: str, edit: Callable[[aref.Stmt], aref.Stmt | None]) -> OfProgram:
+def each(role: str, edit: Callable[[ir.Stmt], ir.Stmt | None]) -> OfProgram:
     """Every statement of a group."""
 
-    def block(stmts: tuple[aref.Stmt, ...]) -> tuple[aref.Stmt, ...]:
-        made = (edit(aref.with_blocks(stmt, block)) for stmt in stmts)
+    def block(stmts: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
+        made = (edit(ir.with_blocks(stmt, block)) for stmt in stmts)
         return tuple(stmt for stmt in made if stmt is not None)
 
     def change(program: Program) -> Program:
@@ -142,7 +142,7 @@ def each(role: str, edit: Callable[[aref.Stmt], aref.Stmt | None]) -> OfProgram:
     return change
 
 
-def of_kind(kind: type[Any], edit: Callable[[Any], aref.Stmt | None]) -> Callable[[aref.Stmt], aref.Stmt | None]:
+def of_kind(kind: type[Any], edit: Callable[[Any], ir.Stmt | None]) -> Callable[[ir.Stmt], ir.Stmt | None]:
     """What becomes of statements of a kind."""
     return lambda stmt: edit(stmt) if isinstance(stmt, kind) else stmt
 
@@ -222,9 +222,9 @@ FAULTS = (
     Fault(4, "a step along K that carries into the next field", PRODUCT, ("", "form", NOTHING),
           text=other(STEP, r"\1, 16386;")),
     Fault(5, "the first step adds to what was there", PRODUCT, ("values", "values", NOTHING),
-          each("mma", of_kind(aref.TensorMultiply, lambda stmt: replace(stmt, accumulate=Number(1, "i1"))))),
+          each("mma", of_kind(ir.TensorMultiply, lambda stmt: replace(stmt, accumulate=Number(1, "i1"))))),
     Fault(6, "bytes of one CTA", PAIR, ("bytes", "leftover", NOTHING),
-          each("load", of_kind(aref.Expect, lambda stmt: replace(stmt, bytes=stmt.bytes // 2)))),
+          each("load", of_kind(ir.Expect, lambda stmt: replace(stmt, bytes=stmt.bytes // 2)))),
     Fault(7, "a commit to one CTA", PAIR, ("", "deadlock", NOTHING),
           text=other(r"(mov\.b16 \s*%rs\d+), 3;", r"\1, 1;")),
     Fault(8, "no `wait::ld`", PRODUCT, ("", "tcgen05-registers", "tcgen05-wait"), text=other(LOADED, "")),
@@ -234,7 +234,7 @@ FAULTS = (
     Fault(10, "no fences in front of arrivals", PRODUCT, ("", "tcgen05-fence", "tcgen05-fence"),
           text=other(BEFORE, "")),
     Fault(11, "no proxy fence", PRODUCT, ("proxy-fence", "proxy-fence", NOTHING),
-          each("epilogue", of_kind(aref.ProxyFence, lambda stmt: None))),
+          each("epilogue", of_kind(ir.ProxyFence, lambda stmt: None))),
     Fault(12, "readers that are not the four quarters", PRODUCT, ("counts", REFUSED, ""), lambda program: replace(
         program, groups=tuple(replace(g, threads=96) if g.role == "epilogue" else g for g in program.groups))),
     Fault(12, "the other half of a quarter", PRODUCT, ("", "form", NOTHING), text=other(r"\b1048576\b", "3145728")),
@@ -248,12 +248,12 @@ FAULTS = (
           first(MEETING, "")),
     Fault(15, "a CTA ends before the other", PAIR, ("cluster", "exit", NOTHING), meets(meets_last=False)),
     Fault(16, "a role that does not wait for the answer", DYNAMIC, ("walk", "order", NOTHING),
-          at("epilogue", aref.Get, "instance_get")),
+          at("epilogue", ir.Get, "instance_get")),
     Fault(16, "a role that does not take it", DYNAMIC, ("leftover", "deadlock", NOTHING),
-          at("epilogue", aref.Consumed, "instance_get")),
+          at("epilogue", ir.Consumed, "instance_get")),
     Fault(16, "an answer before all have read the last one", DYNAMIC, ("order", "order", NOTHING),
-          at("mma", aref.Acquire, "instance_put")),
-    Fault(17, "the parity of a slot stays", PRODUCT, ("phase", "deadlock", NOTHING), at("mma", aref.Advance, "a_get"),
+          at("mma", ir.Acquire, "instance_put")),
+    Fault(17, "the parity of a slot stays", PRODUCT, ("phase", "deadlock", NOTHING), at("mma", ir.Advance, "a_get"),
           text=other(r"xor\.b32 (\s*%r\d+), (%r\d+), 1;", r"mov.b32 \1, \2;")),
     Fault(18, "the byte of a scale", SCALES, ("", "values", NOTHING),
           text=number(r"\b681574416\b", lambda bits: bits ^ 1 << 29)),

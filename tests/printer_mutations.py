@@ -409,11 +409,11 @@ MUTATIONS: tuple[Mutation, ...] = (
     ),
     *_of(
         "tile scheduler", "print_tile_scheduler.py",
-        ("claims from the first", "{PLACE} = gridDim.x + atomic_count", "{PLACE} = atomic_count", [CAUSAL, NORM]),
+        ("claims from the first", "{ir.PLACE} = gridDim.x + atomic_count", "{ir.PLACE} = atomic_count", [CAUSAL, NORM]),
         ("one claim too many", "atomic_count(claims, instances - 1)", "atomic_count(claims, instances)", [CAUSAL,
          NORM]),
         ("an axis further", "program_id_{stmt.axis}", "program_id_{(stmt.axis + 1) % 3}", [CAUSAL]),
-        ("instances beyond the last", "{INSTANCE} < {end}", "{INSTANCE} <= {end}", [BACK]),
+        ("instances beyond the last", "{ir.INSTANCE} < {end}", "{ir.INSTANCE} <= {end}", [BACK]),
         ("kept in another order", "count(value, ctx) for value in stmt.values)",
          "count(value, ctx) for value in stmt.values[::-1])", [CAUSAL]),
     ),

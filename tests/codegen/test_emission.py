@@ -36,7 +36,7 @@ GEMM = Example("examples/gemm.py", "bf16")
 
 
 def facts(spilled: int = 0) -> KernelFacts:
-    return KernelFacts("k", 168, 0, spilled, spilled, 0, 0)
+    return KernelFacts("k", 168, 0, spilled, spilled, 0)
 
 
 EMITTED: Any = object()

@@ -55,7 +55,7 @@ def test_it_compiles_without_spills_and_multiplies_as_the_schedule_says(example:
     lowered, facts = emission.program, emission.facts
     assert (facts.spill_stores, facts.spill_loads, facts.stack) == (0, 0, 0)
     assert facts.registers * emission.printed.threads <= machine().register_file.registers.value
-    counted = [Counter(loop.counts) for loop in facts.mma_loops]
+    counted = [Counter(counts) for counts in facts.mma_loops]
     alone = [group for group in lowered.groups if group.share[0] == 0]  # of groups that take turns, one
     steady = [counts for group in alone for counts in steady_multiplies(group)]
     for group in alone:

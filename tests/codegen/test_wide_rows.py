@@ -99,7 +99,7 @@ SIG = {ROWS: VECTORS, MOVED: VECTORS, LOOP: [one for one in VECTORS if one[0] !=
 def only(monkeypatch: pytest.MonkeyPatch, threads: int) -> None:
     """Every kernel without products in one warp group of so many threads."""
     made = candidates.candidates
-    monkeypatch.setattr(candidates, "direct_schedules", lambda s, m: [(threads, direct_schedule(s, m, threads))])
+    monkeypatch.setattr(candidates, "direct_schedules", lambda s, m: [(threads, direct_schedule(s, threads))])
     monkeypatch.setattr(
         "twill.codegen.emit.candidates", lambda *given: tuple(one for one in made(*given) if one.direct)
     )
@@ -191,6 +191,6 @@ def test_what_goes_from_loads_to_stores_by_elements_is_held_as_it_was_loaded(ker
     for text in (GATED, GATED.replace("* w)", "* w / tl.sum(v))")):
         kernel = extract(f"{kernel_file(text)}::k", sig=SIG[LOOP], const=["BLOCK=8192"])
         schedule = solve(kernel.graph, H100, SolveOptions(strategy="heuristic"))
-        found.append(direct_schedule(schedule, H100).warp_groups[0].registers)
+        found.append(direct_schedule(schedule).warp_groups[0].registers)
         assert candidates.candidates(kernel.program, schedule, H100)[0].ctas == (6 if len(found) == 1 else 2)
     assert found[0] == 2 * 8192 * 2 // (128 * 4) and found[1] > 2 * found[0]

@@ -86,7 +86,7 @@ def emit_example(
 def _said(emission: Emission) -> str:
     facts, schedule = emission.facts, emission.schedule
     groups = ", ".join(f"{g.role} {g.registers}" for g in emission.program.groups)
-    loops = "; ".join(str(dict(loop.counts)) for loop in facts.mma_loops)
+    loops = "; ".join(str(dict(counts)) for counts in facts.mma_loops)
     return (
         f"I = {schedule.ii}, {len(emission.printed.text.splitlines())} lines, {emission.program.shared} bytes, "
         f"registers {facts.registers} ({groups}), wgmma {loops or 'none'}"

@@ -378,7 +378,7 @@ def summary(emission: Emission, directory: str | None) -> str:
     proven = "optimal" if schedule.certificate.optimal else "not proven optimal"
     groups = ", ".join(f"{group.role} ({group.registers})" for group in emission.program.groups)
     multiplies = "; ".join(
-        " + ".join(f"{count} {shape}" for shape, count in sorted(loop.counts.items())) for loop in facts.mma_loops
+        " + ".join(f"{count} {shape}" for shape, count in sorted(counts.items())) for counts in facts.mma_loops
     )
     return "\n".join(
         (

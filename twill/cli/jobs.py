@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from twill.cli import codes
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 HEADING = ("job", "state", "kernel", "spec", "machine", "created", "problem")
 
 
-@contextmanager
-def asking(arguments: Namespace) -> Iterator[Client]:
+def asking(arguments: Namespace) -> closing[Client]:
     """The service of --server or TWILL_SERVER, with the token of TWILL_TOKEN. Raises BadServerAddress."""
     from twill.exc import BadServerAddress
     from twill.store.client import Client
@@ -29,11 +28,7 @@ def asking(arguments: Namespace) -> Iterator[Client]:
     address = arguments.server or os.environ.get(SERVER, "")
     if not address:
         raise BadServerAddress("", f"--server URL, or {SERVER}")
-    client = Client(address, os.environ.get(TOKEN, ""))
-    try:
-        yield client
-    finally:
-        client.close()
+    return closing(Client(address, os.environ.get(TOKEN, "")))
 
 
 def ls(arguments: Namespace) -> int:

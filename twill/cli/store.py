@@ -6,7 +6,7 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,31 +22,23 @@ if TYPE_CHECKING:
 SHORT = 12  # characters of a key that lists have
 
 
-@contextmanager
-def opened(arguments: Namespace, *, make: bool = False) -> Iterator[SqlStore]:
+def opened(arguments: Namespace, *, make: bool = False) -> AbstractContextManager[SqlStore]:
     """The store, a file or a database, closed at the end. make: a file that was named and is not there is made."""
     from twill.exc import FileMissing, StoreUnavailable
     from twill.store.location import STORE, store_path
     from twill.store.sqlite import SqliteStore
 
     if arguments.store and "://" in arguments.store:
-        with in_database(arguments.store) as found:
-            yield found
-        return
+        return in_database(arguments.store)
     path = Path(arguments.store) if arguments.store else store_path()
     if path is None:
         raise StoreUnavailable("(none)", f"there is none: {STORE} says so", "--store PATH")
     if arguments.store and not make and not path.exists():
         raise FileMissing(str(path), "no such file", "the path of a store, or no --store for the default one")
-    store = SqliteStore(path)
-    try:
-        yield store
-    finally:
-        store.close()
+    return closing(SqliteStore(path))
 
 
-@contextmanager
-def in_database(url: str) -> Iterator[SqlStore]:
+def in_database(url: str) -> AbstractContextManager[SqlStore]:
     """The store of a service, in PostgreSQL. TWILL_OBJECTS: where its large artifacts are."""
     from twill.exc import ServerNotInstalled
 
@@ -56,11 +48,7 @@ def in_database(url: str) -> Iterator[SqlStore]:
     except ModuleNotFoundError as missing:
         raise ServerNotInstalled(missing.name or "psycopg") from None
     objects = os.environ.get("TWILL_OBJECTS", "")
-    store = PostgresStore(url, Objects(objects) if objects else None)
-    try:
-        yield store
-    finally:
-        store.close()
+    return closing(PostgresStore(url, Objects(objects) if objects else None))
 
 
 def ls(arguments: Namespace) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, closing, nullcontext
 from typing import TYPE_CHECKING
 
 from twill.cli.complaint import complain
@@ -22,22 +22,14 @@ if TYPE_CHECKING:
 Say = Callable[[str], None]
 
 
-@contextmanager
-def opened(arguments: Namespace) -> Iterator[LayeredStore | None]:
+def opened(arguments: Namespace) -> AbstractContextManager[LayeredStore | None]:
     """The store that the arguments ask for, closed at the end; None for no store at all."""
     if arguments.no_store:
-        yield None
-        return
+        return nullcontext()
     from twill.store.location import open_store
 
     store = open_store(arguments.store, arguments.server, budget=None)
-    if store.sqlite is None and store.http is None:
-        yield None
-        return
-    try:
-        yield store
-    finally:
-        store.close()
+    return nullcontext() if store.sqlite is None and store.http is None else closing(store)
 
 
 def answer(

@@ -9,20 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.layout import Along
-from twill.codegen.warp.program import (
-    DIGITS,
-    NORMAL,
-    POLYNOMIAL,
-    SUBNORMAL,
-    Compute,
-    Reduce,
-    Reg,
-    Stmt,
-    SumParts,
-    WarpGroup,
-    WarpProgram,
-)
 from twill.manifest.document import NumericChange
 from twill.tile.rewrite.precision import INSTEAD, changed_mmas
 from twill.tile.vocabulary import SLACK
@@ -40,7 +28,7 @@ MMA_CHANGES = {
 """Of f32 operands, by the precision that was asked for."""
 
 
-def changes(program: WarpProgram) -> tuple[NumericChange, ...]:
+def changes(program: ir.WarpProgram) -> tuple[NumericChange, ...]:
     """Every change once, in the order of the kernel's lines."""
     found = [*_mmas(program), *_regrouped(program)]
     for group in program.groups:
@@ -49,7 +37,7 @@ def changes(program: WarpProgram) -> tuple[NumericChange, ...]:
     return tuple(sorted(dict.fromkeys(found), key=lambda change: (change.line, change.what)))
 
 
-def _mmas(program: WarpProgram) -> Iterator[NumericChange]:
+def _mmas(program: ir.WarpProgram) -> Iterator[NumericChange]:
     for op in changed_mmas(program.program):
         types = {program.program.type_of(operand).element for operand in op.operands[:2]}
         asked = str(op.attribute(INSTEAD))
@@ -60,25 +48,25 @@ def _mmas(program: WarpProgram) -> Iterator[NumericChange]:
                          "no error but that of its sum")  # fmt: skip
 
 
-def _regrouped(program: WarpProgram) -> Iterator[NumericChange]:
+def _regrouped(program: ir.WarpProgram) -> Iterator[NumericChange]:
     for line in program.program.regrouped:
         yield NumericChange(line, "factors and summands that a tile has in common are applied once",
                      "2^-24 for each factor and 2^-24 of each summand, rounded at another place")  # fmt: skip
 
 
-def _of_statement(stmt: Stmt, group: WarpGroup) -> Iterator[NumericChange]:
+def _of_statement(stmt: ir.Stmt, group: ir.WarpGroup) -> Iterator[NumericChange]:
     match stmt:
-        case Compute():
+        case ir.Compute():
             yield from (NumericChange(stmt.line, *said) for said in _of_compute(stmt, group))
-        case SumParts():
+        case ir.SumParts():
             yield NumericChange(stmt.line, "a sum over K in parts, which are added in their order", IN_ANOTHER_ORDER)
-        case Reduce(combine="add") if stmt.line:
+        case ir.Reduce(combine="add") if stmt.line:
             layout = group.fragment(stmt.result).layout
             if isinstance(layout, Along) and layout.parts:
                 yield NumericChange(stmt.line, "a sum over iterations is kept in four parts", IN_ANOTHER_ORDER)
 
 
-def _of_compute(stmt: Compute, group: WarpGroup) -> Iterator[tuple[str, str]]:
+def _of_compute(stmt: ir.Compute, group: ir.WarpGroup) -> Iterator[tuple[str, str]]:
     """What it does otherwise, and how far off that is."""
     named = dict(stmt.attributes)
     if (slack := named.get(SLACK)) is not None:
@@ -86,16 +74,16 @@ def _of_compute(stmt: Compute, group: WarpGroup) -> Iterator[tuple[str, str]]:
                "one unit roundoff of the type that exponentials are rounded to, as without it; they are up to 2^8"
                " times as large")  # fmt: skip
     if stmt.kind == "erfc":
-        short = int(str(named.get(DIGITS, 24))) <= 8
+        short = int(str(named.get(ir.DIGITS, 24))) <= 8
         bound = "4.3e-4, absolute 4.3e-8 where it is below 1e-4" if short else "absolute 2.1e-7"
         yield "1 + erf(x) by a short formula, for results of 16 bits or fewer", bound
-    spread = (o.fragment for o in stmt.operands if isinstance(o, Reg) and o.axes)
+    spread = (o.fragment for o in stmt.operands if isinstance(o, ir.Reg) and o.axes)
     if stmt.kind == "mul" and any("_inverse" in group.fragment(number).name for number in spread):
         yield "a division by a vector is one reciprocal and multiplications", "3 · 2^-23, instead of 2 · 2^-23"
-    if stmt.kind == "div" and named.get(NORMAL):
+    if stmt.kind == "div" and named.get(ir.NORMAL):
         yield "the reciprocal of a positive number", "2^-23; below 2^-126 it is 0"
-    if named.get(SUBNORMAL) == 0:
+    if named.get(ir.SUBNORMAL) == 0:
         yield "an exponential below 2^-126, of which sums are made, is 0", "absolute 2^-126"
-    if (share := named.get(POLYNOMIAL)) is not None:
+    if (share := named.get(ir.POLYNOMIAL)) is not None:
         yield (f"{share} of 16 exponentials by a polynomial on the pipes of multiplications and additions",
                "1.5e-7, of ex2.approx 2^-22 = 2.4e-7")  # fmt: skip

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from twill.graph.dependence import DependenceGraph, Node, Region
 from twill.machine.description import Machine
+from twill.reach import reach
 
 
 def combined_results(graph: DependenceGraph, region: Region, machine: Machine) -> dict[int, str]:
@@ -37,16 +38,14 @@ def _chains(region: Region) -> Iterable[set[int]]:
     """For each MMA: itself, and the MMAs that what it adds to was made by in the same iteration."""
     nodes = {node.id: node for node in region.nodes}
     made_of = [edge for edge in region.edges if edge.kind == "value" and not edge.distance]
+
+    def before(node: int) -> list[int]:
+        if nodes[node].kind != "elementwise":
+            return []
+        return [edge.src for edge in made_of if edge.dst == node and _same_tile(nodes, edge.src, node)]
+
     for mma in (node.id for node in region.nodes if node.mma is not None):
-        found, pending = {mma}, [edge.src for edge in made_of if edge.dst == mma and edge.operand == "c"]
-        while pending:
-            node = pending.pop()
-            if node in found:
-                continue
-            found.add(node)
-            if nodes[node].kind == "elementwise":
-                pending += [edge.src for edge in made_of if edge.dst == node and _same_tile(nodes, edge.src, node)]
-        yield found
+        yield {mma} | reach((edge.src for edge in made_of if edge.dst == mma and edge.operand == "c"), before)
 
 
 def _same_tile(nodes: Mapping[int, Node], made: int, of: int) -> bool:

@@ -17,6 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
+from twill.reach import reach
+
 SMALL = 16  # a vector is at most this part of a tile
 
 
@@ -114,16 +116,7 @@ class _Fuser:
 
     def between(self, u: int, v: int) -> bool:
         """Whether some other node must come after u and before v."""
-        pending = [chain for chain in self.after[u] if chain != v]
-        seen = set(pending)
-        while pending:
-            chain = pending.pop()
-            if chain == v:
-                return True
-            fresh = self.after[chain] - seen
-            seen |= fresh
-            pending.extend(fresh)
-        return False
+        return v in reach((chain for chain in self.after[u] if chain != v), self.after.__getitem__)
 
     def contract(self, u: int, v: int) -> None:
         """Joins chain u to chain v, which keeps its last atom."""

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from twill.graph.dependence import Edge, NodeKind, Tile
+from twill.reach import reach
 
 
 def anti_edges(
@@ -79,12 +80,4 @@ def _protect(path: tuple[int, ...], edges: Sequence[Edge]) -> list[Edge] | None:
 
 def _reaches(start: int, goal: int, edges: Sequence[Edge]) -> bool:
     """Whether `goal` must come after `start` within one iteration."""
-    seen, pending = {start}, [start]
-    while pending:
-        node = pending.pop()
-        if node == goal:
-            return True
-        fresh = {e.dst for e in edges if e.src == node and e.distance == 0} - seen
-        seen |= fresh
-        pending.extend(fresh)
-    return False
+    return goal in reach([start], lambda node: (e.dst for e in edges if e.src == node and e.distance == 0))

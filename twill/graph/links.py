@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from twill.graph.costed import CostedGraph
 from twill.graph.dependence import DependenceGraph
+from twill.reach import reach
 
 Member = TypeVar("Member", bound=Hashable)
 Place = tuple[int, int]
@@ -69,13 +70,14 @@ def components(pairs: Iterable[tuple[Member, Member]]) -> list[set[Member]]:
 def _ended_with(graph: DependenceGraph, place: Place) -> set[Place]:
     """The nodes of loops whose last values a straight-line node works on, itself or what it reads."""
     regions = {region.id: region for region in graph.regions}
-    ahead, seen = [place], {place}
-    while ahead:
-        region, node = ahead.pop()
+
+    def before(place: Place) -> list[Place]:
+        region, node = place
         if regions[region].kind == "loop":
-            continue
-        before = [(region, edge.src) for edge in regions[region].edges if edge.dst == node and edge.kind == "value"]
-        before += [one.made_by for one in regions[region].inputs if any(reader == node for reader, _ in one.readers)]
-        ahead += set(before) - seen
-        seen |= set(before)
-    return {one for one in seen if regions[one[0]].kind == "loop"}
+            return []
+        made = [(region, edge.src) for edge in regions[region].edges if edge.dst == node and edge.kind == "value"]
+        return made + [
+            one.made_by for one in regions[region].inputs if any(reader == node for reader, _ in one.readers)
+        ]
+
+    return {one for one in reach([place], before) if regions[one[0]].kind == "loop"}

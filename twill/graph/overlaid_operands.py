@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from twill.graph.costed import CostedEdge, CostedValue, Read
+from twill.reach import reach
 
 
 def host_of(
@@ -19,10 +20,7 @@ def host_of(
     for e in edges:
         if e.distance == 0 and e.kind == "value":
             inputs.setdefault(e.dst, set()).add(e.src)
-    ancestors, frontier = set[int](), {value.producer}
-    while frontier:
-        ancestors |= frontier
-        frontier = set[int]().union(*(inputs.get(v, set()) for v in frontier)) - ancestors
+    ancestors = reach([value.producer], lambda v: inputs.get(v, ()))
     for host in values:
         fits = host.space == "tmem" and host.storage is None and host.bytes >= value.bytes > 0
         readers = {r.reader for r in reads.get(host.id, ()) if r.distance == 0}

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from twill.graph.costed import CostedEdge, CostedGraph, CostedValue, Instruction, Invariant, Read, Use, is_lent
 from twill.graph.mma_hazards import is_mma
+from twill.reach import reach
 
 NEVER = 1 << 40  # cycles of a spill that no schedule has time for
 
@@ -100,13 +101,8 @@ def _conversions(graph: CostedGraph, products: set[int]) -> list[list[int]]:
 
 def _behind(graph: CostedGraph, products: set[int]) -> set[int]:
     """Instructions that the products of an iteration, or of an earlier one, reach."""
-    found, pending = set[int](), list(products)
-    while pending:
-        v = pending.pop()
-        fresh = {e.dst for e in graph.edges if e.src == v and e.kind == "value"} - found
-        found |= fresh
-        pending.extend(fresh)
-    return found
+    values = [e for e in graph.edges if e.kind == "value"]
+    return reach((e.dst for e in values if e.src in products), lambda v: (e.dst for e in values if e.src == v))
 
 
 def _ordered(graph: CostedGraph, run: Sequence[int]) -> list[int]:

@@ -7,17 +7,8 @@ from math import prod
 
 from twill.graph.dependence import Count
 from twill.ptx.inline import InlineAsm, assembled, of_attributes
+from twill.tile import vocabulary
 from twill.tile.flat import Flat, Step
-from twill.tile.vocabulary import (
-    ELEMENTWISE,
-    HISTOGRAM,
-    OPERATION_CLASSES,
-    REARRANGE,
-    SOURCES,
-    TRANSCENDENTAL,
-    UNPACKED,
-    VIEWS,
-)
 
 COMBINES = {"add": "add", "mul": "add", "max": "max", "min": "max", "and": "logic", "or": "logic", "xor": "logic"}
 BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "f8e4m3": 8, "f8e5m2": 8, "f16": 16, "bf16": 16,
@@ -32,7 +23,7 @@ INSTRUCTIONS = {
     **dict.fromkeys(("setp", "set"), "compare"), **dict.fromkeys(("selp", "slct"), "select"), "mov": "",
 }  # fmt: skip
 """Instructions of PTX -> operation class; the others are logic. The fast `tanh` is one instruction, as `ex2` is."""
-KNOWN = frozenset(OPERATION_CLASSES)
+KNOWN = frozenset(vocabulary.OPERATION_CLASSES)
 
 
 def is_free(step: Step) -> bool:
@@ -41,9 +32,9 @@ def is_free(step: Step) -> bool:
     return (
         step.guarded
         or step.modifier
-        or step.op.kind in SOURCES
-        or step.op.kind in VIEWS
-        or ELEMENTWISE.get(step.op.kind) == ""
+        or step.op.kind in vocabulary.SOURCES
+        or step.op.kind in vocabulary.VIEWS
+        or vocabulary.ELEMENTWISE.get(step.op.kind) == ""
     )
 
 
@@ -54,13 +45,15 @@ def tile_bytes(shape: tuple[int, ...], element: str) -> int:
 
 def moved_bytes(shape: tuple[int, ...], element: str) -> int:
     """Bytes of global memory that a tile has, which is what a copy counts."""
-    return tile_bytes(shape, element) // (2 if element == UNPACKED else 1)
+    return tile_bytes(shape, element) // (2 if element == vocabulary.UNPACKED else 1)
 
 
 def elements(step: Step, flat: Flat) -> int:
     """How many elements the step works on: those of its input for reductions, else of its result."""
     kind = step.op.kind
-    cell = step.operands[0] if kind in ("reduce", "scan", *HISTOGRAM) or not step.results else step.results[0]
+    cell = (
+        step.operands[0] if kind in ("reduce", "scan", *vocabulary.HISTOGRAM) or not step.results else step.results[0]
+    )
     return prod(flat.cells[cell].type.shape)
 
 
@@ -72,18 +65,18 @@ def operation_classes(step: Step, flat: Flat) -> tuple[str, ...]:
     if kind in ("reduce", "scan"):
         combine = COMBINES[str(step.op.attribute("combine"))]
         return (f"{kind}_{combine}.{work_element(f'{kind}_{combine}', _type(step.results[0], flat))}",)
-    if kind in REARRANGE:  # to shared memory and back, with addresses
+    if kind in vocabulary.REARRANGE:  # to shared memory and back, with addresses
         return ("cast.i32",) * 4
-    if kind in HISTOGRAM:  # compared, and added to a word of shared memory by one thread after another
+    if kind in vocabulary.HISTOGRAM:  # compared, and added to a word of shared memory by one thread after another
         return ("compare.i32", *("cast.i32",) * 8)
-    if kind not in ELEMENTWISE:
+    if kind not in vocabulary.ELEMENTWISE:
         return ()
     if kind == "inline_asm":
         return assembly_classes(of_attributes(dict(step.op.attributes)))
     if kind == "cast":
         return cast_classes(_type(step.operands[0], flat), _type(step.results[0], flat))
     source = next(iter(step.cells()), step.results[0]) if kind == "compare" else step.results[0]
-    names = [ELEMENTWISE[kind], *([EXTRA[kind]] if kind in EXTRA else [])]
+    names = [vocabulary.ELEMENTWISE[kind], *([EXTRA[kind]] if kind in EXTRA else [])]
     return tuple(f"{name}.{work_element(name, _type(source, flat))}" for name in names)
 
 
@@ -144,7 +137,7 @@ def cast_element(source: str, target: str) -> str:
 
 def is_transcendental(step: Step, flat: Flat) -> bool:
     """Whether the step needs the transcendental units."""
-    return any(name.split(".")[0] in TRANSCENDENTAL for name in operation_classes(step, flat))
+    return any(name.split(".")[0] in vocabulary.TRANSCENDENTAL for name in operation_classes(step, flat))
 
 
 def chain_counts(steps: Iterable[Step], flat: Flat, uses: Mapping[int, int]) -> tuple[Count, ...]:

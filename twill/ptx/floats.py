@@ -162,12 +162,12 @@ def _odd_product(a: Array, b: Array) -> Array:
 
 def _odd_quotient(a: Array, b: Array) -> Array:
     wide, by = np.broadcast_arrays(a.astype(np.float64), b.astype(np.float64))
-    return _odd_by(wide / by, wide, lambda q: odd_residual(q, by, wide))
+    return _odd_by(wide / by, lambda q: odd_residual(q, by, wide))
 
 
 def _odd_root(a: Array) -> Array:
     wide = a.astype(np.float64)
-    return _odd_by(np.sqrt(wide), wide, lambda q: odd_residual(q, q, wide))
+    return _odd_by(np.sqrt(wide), lambda q: odd_residual(q, q, wide))
 
 
 def odd_residual(q: Array, by: Array, wide: Array) -> Array:
@@ -181,7 +181,7 @@ def odd_residual(q: Array, by: Array, wide: Array) -> Array:
     return np.array(signs) * np.where(by < 0, -1, 1)
 
 
-def _odd_by(q: Array, wide: Array, residual: Callable[[Array], Array]) -> Array:
+def _odd_by(q: Array, residual: Callable[[Array], Array]) -> Array:
     sign = residual(q)
     bits = q.view(np.int64)
     even = (sign != 0) & (bits & 1 == 0)

@@ -11,24 +11,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from twill.exc import MalformedPtx, UnsupportedPtx
+from twill.ptx import program as ptx
 from twill.ptx.literals import bytes_of, literal
-from twill.ptx.program import (
-    AddressOperand,
-    DestinationPair,
-    Function,
-    InstructionPlace,
-    Negated,
-    Nothing,
-    Operand,
-    PtxInstruction,
-    PtxModule,
-    PtxSymbol,
-    Register,
-    Special,
-    Variable,
-    Vector,
-    width,
-)
 from twill.ptx.scopes import Body, Scope, named, remembered
 
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
@@ -37,7 +21,7 @@ _LABEL = re.compile(r"([$\w]+)\s*:(?!:)")
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)([^\n]*)")
 _INLINED = re.compile(r"inlined_at\s+(\d+)\s+(\d+)\s+(\d+)")
 _FILE = re.compile(r"\.file\s+(\d+)\s+\"([^\"]*)\"[^\n]*")
-_HEADER = re.compile(r"\.(version|target|address_size)\s+([^\n]*)")
+_HEADER = re.compile(r"\.(?:version|target|address_size)\s[^\n]*")
 _SECTION = re.compile(r"\.section\s+[.\w]+\s*\{")
 _LINKING = re.compile(r"\.(visible|weak|common|extern)\b\s*")
 _FUNCTION = re.compile(r"\.(entry|func)\b")
@@ -53,7 +37,7 @@ _TOP = re.compile(r"[\[\]{},]")
 
 
 @lru_cache(maxsize=4)  # a kernel is executed in several launches
-def parse(text: str) -> PtxModule:
+def parse(text: str) -> ptx.PtxModule:
     """The module. Errors: MalformedPtx, UnsupportedPtx, with the line."""
     return _Parser(_without_comments(text)).module()
 
@@ -74,16 +58,13 @@ class _Parser:
         self.outer: dict[tuple[int, int, int], tuple[int, int, int]] = {}  # what was inlined where
         self.opcodes: dict[str, tuple[str, tuple[str, ...]]] = {}  # names and modifiers
 
-    def module(self) -> PtxModule:
-        target = ""
-        variables: list[Variable] = []
-        functions: list[Function] = []
+    def module(self) -> ptx.PtxModule:
+        variables: list[ptx.Variable] = []
+        functions: list[ptx.Function] = []
         while self._more():
-            if match := self._take(_HEADER):
-                target = match.group(2).split(",")[0].strip() if match.group(1) == "target" else target
-            elif self._take(_FILE) or self._take(_LOC) or self._take(_LINKING) or self._take(_TUNING):
+            if any(self._take(one) for one in (_HEADER, _FILE, _LOC, _LINKING, _TUNING)):
                 continue
-            elif self._take(_SECTION):
+            if self._take(_SECTION):
                 self.at = self._closing(self.at)
             elif match := self._take(_FUNCTION):
                 function = self._function(match.group(1))
@@ -93,41 +74,38 @@ class _Parser:
                 variables.append(self._variable(match))
             else:
                 raise self._error("no declaration that is known")
-        return PtxModule(target, tuple(variables), tuple(functions))
+        return ptx.PtxModule(tuple(variables), tuple(functions))
 
     # ------------------------------------------------------------ functions
 
-    def _function(self, kind: str) -> Function | None:
+    def _function(self, kind: str) -> ptx.Function | None:
         head = re.compile(r"\s*(\([^)]*\))?\s*([$\w]+)\s*").match(self.text, self.at)
         if head is None:
             raise self._error("a function without a name")
         if kind == "func":
             raise UnsupportedPtx(f"function `{head.group(2)}`: calls are not executed", line=self._line())
         self.at = head.end()
-        parameters: list[Variable] = []
+        parameters: list[ptx.Variable] = []
         if self.text.startswith("(", self.at):
             end = self.text.index(")", self.at)
             for declared in filter(None, map(str.strip, self.text[self.at + 1 : end].split(","))):
                 parameters.append(self._declared("param", declared.removeprefix(".param")))
             self.at = end + 1
-        threads, limit = 0, 0
+        limit = 0
         while self._more() and not self.text.startswith(("{", ";"), self.at):
             match = self._take(_TUNING)
             if match is None:
                 raise self._error("no directive that is known")
-            if match.group(1) in ("maxntid", "reqntid"):
-                sizes = [int(size) for size in match.group(2).split(",")]
-                threads = sizes[0] * (sizes[1] if len(sizes) > 1 else 1) * (sizes[2] if len(sizes) > 2 else 1)
-            elif match.group(1) == "maxnreg":
+            if match.group(1) == "maxnreg":
                 limit = int(match.group(2))
         if self.text[self.at] == ";":
             self.at += 1
             return None
         body = self._body()
-        return Function(
+        return ptx.Function(
             head.group(2), tuple(parameters), tuple(body.variables), body.registers,
             tuple([_with_targets(body, one) for one in body.instructions] if body.tables else body.instructions),
-            body.labels, threads, limit,
+            body.labels, limit,
         )  # fmt: skip
 
     def _body(self) -> Body:
@@ -173,7 +151,7 @@ class _Parser:
         elif match := self._take(_VARIABLE):
             body.variables.append(self._variable(match))
         elif match := self._take(_TABLE):
-            body.tables[list(body.labels)[-1]] = Vector(tuple(map(PtxSymbol, _split(match.group(1)))))
+            body.tables[list(body.labels)[-1]] = ptx.Vector(tuple(map(ptx.PtxSymbol, _split(match.group(1)))))
         elif not self._take(_TUNING):
             raise self._error("no directive that is known")
 
@@ -204,7 +182,7 @@ class _Parser:
 
     # ------------------------------------------------------------ instructions
 
-    def _instruction(self, body: Body) -> PtxInstruction:
+    def _instruction(self, body: Body) -> ptx.PtxInstruction:
         line = self._line()
         end = self.text.find(";", self.at)
         if end < 0:
@@ -213,14 +191,14 @@ class _Parser:
         self.at = end + 1
         return remembered(key, lambda: self._new_instruction(body, *key[1:]))
 
-    def _new_instruction(self, body: Body, written: str, line: int, file: str, source: int) -> PtxInstruction:
+    def _new_instruction(self, body: Body, written: str, line: int, file: str, source: int) -> ptx.PtxInstruction:
         text = " ".join(written.split())
-        guard: Register | Negated | None = None
+        guard: ptx.Register | ptx.Negated | None = None
         rest = text
         if rest.startswith("@"):
             word, _, rest = rest[1:].partition(" ")
-            predicate = Register(named(body, word.lstrip("!")))
-            guard = Negated(predicate) if word.startswith("!") else predicate
+            predicate = ptx.Register(named(body, word.lstrip("!")))
+            guard = ptx.Negated(predicate) if word.startswith("!") else predicate
         opcode, _, operands = rest.strip().partition(" ")
         if opcode not in self.opcodes:
             first, *others = opcode.split(".")
@@ -230,65 +208,65 @@ class _Parser:
             parsed = tuple([self._operand(body, operand) for operand in _split(operands)])
         except ValueError as error:
             raise MalformedPtx(f"`{text[:120]}`: {error}", line=line) from None
-        return PtxInstruction(name, modifiers, parsed, guard, InstructionPlace(line, file, source), text)
+        return ptx.PtxInstruction(name, modifiers, parsed, guard, ptx.InstructionPlace(line, file, source), text)
 
-    def _operand(self, body: Body, text: str) -> Operand:
+    def _operand(self, body: Body, text: str) -> ptx.Operand:
         known = body.operands.get(text)
         if known is None:
             known = body.operands[text] = self._new_operand(body, text)
         return known
 
-    def _new_operand(self, body: Body, text: str) -> Operand:
+    def _new_operand(self, body: Body, text: str) -> ptx.Operand:
         name = named(body, text)
         if name in body.registers:
-            return Register(name)
+            return ptx.Register(name)
         if text.startswith("{"):
-            return Vector(tuple(self._operand(body, part) for part in _split(text[1:-1])))
+            return ptx.Vector(tuple(self._operand(body, part) for part in _split(text[1:-1])))
         if text.startswith("["):
             return self._address(body, text[1:-1].strip())
         if "|" in text:
             first, _, second = text.partition("|")
-            return DestinationPair(self._operand(body, first.strip()), self._operand(body, second.strip()))
+            return ptx.DestinationPair(self._operand(body, first.strip()), self._operand(body, second.strip()))
         if text == "_":
-            return Nothing()
+            return ptx.Nothing()
         if text.startswith("!"):
-            return Negated(Register(named(body, text[1:].strip())))
+            return ptx.Negated(ptx.Register(named(body, text[1:].strip())))
         if text[0].isdigit() or text[0] == "-":
             return literal(text)
         if text.startswith("%"):
-            return Special(text)
+            return ptx.Special(text)
         base, plus, offset = text.partition("+")
         if plus:
-            return AddressOperand(PtxSymbol(base.strip()), int(offset, 0))
-        return PtxSymbol(name)
+            return ptx.AddressOperand(ptx.PtxSymbol(base.strip()), int(offset, 0))
+        return ptx.PtxSymbol(name)
 
-    def _address(self, body: Body, text: str) -> AddressOperand:
+    def _address(self, body: Body, text: str) -> ptx.AddressOperand:
         base, *coordinates = _split(text)
-        found: tuple[Operand, ...] = ()
+        found: tuple[ptx.Operand, ...] = ()
         for part in coordinates:
             operand = self._operand(body, part)
-            found += operand.parts if isinstance(operand, Vector) else (operand,)
+            found += operand.parts if isinstance(operand, ptx.Vector) else (operand,)
         name, plus, offset = base.partition("+")
         if not plus and "-" in base[1:]:
             name, _, offset = base.partition("-")
             offset = f"-{offset}"
-        return AddressOperand(self._operand(body, name.strip()), int(offset.strip() or "0", 0), found)
+        return ptx.AddressOperand(self._operand(body, name.strip()), int(offset.strip() or "0", 0), found)
 
     # ------------------------------------------------------------ variables
 
-    def _variable(self, match: re.Match[str]) -> Variable:
+    def _variable(self, match: re.Match[str]) -> ptx.Variable:
         variable = self._declared(match.group(1), match.group(2))
         if match.group(3) is None:
             return variable
-        element = width(variable.type)
+        element = ptx.width(variable.type)
         values = match.group(3).strip().removeprefix("{").removesuffix("}").split(",")
         try:
             initial = b"".join(bytes_of(value.strip(), variable.type, element) for value in values if value.strip())
         except ValueError:
             raise self._error(f"variable `{variable.name}` has an initial value that is no number") from None
-        return Variable(variable.name, variable.space, variable.type, variable.alignment, variable.size, initial)
+        return ptx.Variable(variable.name, variable.space, variable.type, variable.alignment, variable.size, initial)
 
-    def _declared(self, space: str, text: str) -> Variable:
+    def _declared(self, space: str, text: str) -> ptx.Variable:
         match = _DECLARED.search(text.strip())
         if match is None:
             raise self._error("a variable without a name")
@@ -306,8 +284,8 @@ class _Parser:
         count = vector
         for extent in re.findall(r"\[(\d*)\]", match.group(2)):
             count *= int(extent or 0)
-        size = width(type) * count
-        return Variable(match.group(1), space, type, alignment or width(type) * vector, size)
+        size = ptx.width(type) * count
+        return ptx.Variable(match.group(1), space, type, alignment or ptx.width(type) * vector, size)
 
     # ------------------------------------------------------------ text
 
@@ -341,10 +319,10 @@ class _Parser:
         return MalformedPtx(f"`{shown}`: {what}", line=self._line())
 
 
-def _with_targets(body: Body, instruction: PtxInstruction) -> PtxInstruction:
+def _with_targets(body: Body, instruction: ptx.PtxInstruction) -> ptx.PtxInstruction:
     """The instruction; one that branches by a table names its labels."""
     table = instruction.operands[-1] if instruction.name == "brx" and instruction.operands else None
-    if not isinstance(table, PtxSymbol) or table.name not in body.tables:
+    if not isinstance(table, ptx.PtxSymbol) or table.name not in body.tables:
         return instruction
     return replace(instruction, operands=(instruction.operands[0], body.tables[table.name]))
 

@@ -137,8 +137,8 @@ class Variable:
 
 @dataclass(frozen=True)
 class Function:
-    """An entry. registers: their types by name. labels: of the instruction that they stand before. threads: that a CTA
-    may have, limit: registers of a thread at its launch, each 0 if it does not say."""
+    """An entry. registers: their types by name. labels: of the instruction that they stand before. limit: registers of
+    a thread at its launch, 0 if it does not say."""
 
     name: str
     parameters: tuple[Variable, ...]
@@ -146,15 +146,13 @@ class Function:
     registers: dict[str, str]
     instructions: tuple[PtxInstruction, ...]
     labels: dict[str, int]
-    threads: int
     limit: int = 0
 
 
 @dataclass(frozen=True)
 class PtxModule:
-    """A PTX text. target: sm_90a."""
+    """A PTX text."""
 
-    target: str
     variables: tuple[Variable, ...]
     functions: tuple[Function, ...]
 

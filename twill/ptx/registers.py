@@ -10,19 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from twill.exc import UnsupportedPtx
-from twill.ptx.program import (
-    AddressOperand,
-    FloatImmediate,
-    Immediate,
-    Negated,
-    Nothing,
-    Operand,
-    PtxInstruction,
-    PtxSymbol,
-    Register,
-    Special,
-    width,
-)
+from twill.ptx import program as ptx
 from twill.ptx.step import WARP, Array, LaneRegisters
 
 Fetch = Callable[[Any], Array]
@@ -58,10 +46,10 @@ _TYPE = re.compile(r"pred|[busf](8|16|32|64)|bf16(x2)?|f16x2|tf32|e4m3x2|e5m2x2|
 @cache
 def held(type: str) -> Any:
     """The dtype of a register that is declared so."""
-    return np.dtype(TYPES[type] if type in ("f32", "f64", "pred") else _UNSIGNED[width(type)])
+    return np.dtype(TYPES[type] if type in ("f32", "f64", "pred") else _UNSIGNED[ptx.width(type)])
 
 
-def types_of(instruction: PtxInstruction) -> tuple[str, ...]:
+def types_of(instruction: ptx.PtxInstruction) -> tuple[str, ...]:
     """The types among its modifiers, in order."""
     return _types(instruction.modifiers)
 
@@ -71,7 +59,7 @@ def _types(modifiers: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(modifier for modifier in modifiers if _TYPE.fullmatch(modifier))
 
 
-def unsupported(instruction: PtxInstruction, why: str = "") -> UnsupportedPtx:
+def unsupported(instruction: ptx.PtxInstruction, why: str = "") -> UnsupportedPtx:
     """An error about it."""
     said = f": {why}" if why else ""
     return UnsupportedPtx(f"`{instruction.opcode}` is not executed{said}", line=instruction.place.line)
@@ -115,74 +103,74 @@ class Operands:
         self.specials = specials or {}
         self._sources: dict[tuple[str, str], LaneOperand] = {}
 
-    def number(self, operand: Operand) -> int:
+    def number(self, operand: ptx.Operand) -> int:
         """A register's number. KeyError: it is none."""
-        return self.registers[operand.name] if isinstance(operand, Register) else self.registers[""]
+        return self.registers[operand.name] if isinstance(operand, ptx.Register) else self.registers[""]
 
-    def fetch(self, instruction: PtxInstruction, operand: Operand, type: str) -> Fetch:
+    def fetch(self, instruction: ptx.PtxInstruction, operand: ptx.Operand, type: str) -> Fetch:
         """Reads an operand as an array of a type."""
         dtype = _DTYPES[type]
-        if isinstance(operand, Register):
+        if isinstance(operand, ptx.Register):
             return self._register(instruction, operand, dtype)
-        if isinstance(operand, Negated):
+        if isinstance(operand, ptx.Negated):
             inner = self._register(instruction, operand.of, dtype)
             return lambda g: ~inner(g)
-        if isinstance(operand, Special):
+        if isinstance(operand, ptx.Special):
             return self._special(instruction, operand, dtype)
         value = constant(self.value(instruction, operand, type), dtype)
-        symbol = operand.base if isinstance(operand, AddressOperand) else operand
-        if isinstance(symbol, PtxSymbol) and symbol.name in self.ranked:
+        symbol = operand.base if isinstance(operand, ptx.AddressOperand) else operand
+        if isinstance(symbol, ptx.PtxSymbol) and symbol.name in self.ranked:
             rank = self.ranked[symbol.name]
             return lambda g: value | dtype.type(rank(g))
         return lambda g: value
 
-    def source(self, instruction: PtxInstruction, operand: Operand, type: str) -> LaneOperand | None:
+    def source(self, instruction: ptx.PtxInstruction, operand: ptx.Operand, type: str) -> LaneOperand | None:
         """The same as data; None for what threads differ in by themselves, special registers and ranks."""
-        if isinstance(operand, Register):
+        if isinstance(operand, ptx.Register):
             found = self._sources.get((operand.name, type))
             if found is None:
                 number, read = self.reading(instruction, operand, _DTYPES[type])
                 found = self._sources[operand.name, type] = LaneOperand(number, read)
             return found
-        if isinstance(operand, Negated):
+        if isinstance(operand, ptx.Negated):
             number, read = self.reading(instruction, operand.of, _DTYPES[type])
             return LaneOperand(number, np.invert if read is None else lambda values: ~read(values))
-        symbol = operand.base if isinstance(operand, AddressOperand) else operand
-        if isinstance(operand, Special) or isinstance(symbol, PtxSymbol) and symbol.name in self.ranked:
+        symbol = operand.base if isinstance(operand, ptx.AddressOperand) else operand
+        if isinstance(operand, ptx.Special) or isinstance(symbol, ptx.PtxSymbol) and symbol.name in self.ranked:
             return None
         return LaneOperand(-1, None, constant(self.value(instruction, operand, type), _DTYPES[type]))
 
-    def value(self, instruction: PtxInstruction, operand: Operand, type: str) -> int | float:
+    def value(self, instruction: ptx.PtxInstruction, operand: ptx.Operand, type: str) -> int | float:
         """What is known before it runs: numbers and addresses of variables. UnsupportedPtx: anything else."""
         dtype = _DTYPES[type]
-        if isinstance(operand, FloatImmediate):
+        if isinstance(operand, ptx.FloatImmediate):
             if dtype.kind == "f":
                 return operand.value
             bits = np.array([operand.value], np.float32 if dtype.itemsize == 4 else np.float64)
             return int(bits.view(_UNSIGNED[bits.itemsize])[0])
-        if isinstance(operand, Immediate):
+        if isinstance(operand, ptx.Immediate):
             if dtype.kind != "f":
                 return operand.value
             return float(
                 np.array([operand.value & (1 << 8 * dtype.itemsize) - 1], _UNSIGNED[dtype.itemsize]).view(dtype)[0]
             )
-        if isinstance(operand, PtxSymbol) and operand.name in self.addresses:
+        if isinstance(operand, ptx.PtxSymbol) and operand.name in self.addresses:
             return self.addresses[operand.name]
         if (
-            isinstance(operand, AddressOperand)
-            and isinstance(operand.base, PtxSymbol)
+            isinstance(operand, ptx.AddressOperand)
+            and isinstance(operand.base, ptx.PtxSymbol)
             and operand.base.name in self.addresses
         ):
             return self.addresses[operand.base.name] + operand.offset
         raise unsupported(instruction, f"operand {operand}")
 
-    def _register(self, instruction: PtxInstruction, operand: Register, dtype: Any) -> Fetch:
+    def _register(self, instruction: ptx.PtxInstruction, operand: ptx.Register, dtype: Any) -> Fetch:
         number, read = self.reading(instruction, operand, dtype)
         if read is None:
             return lambda g: g.registers[number]
         return lambda g: read(g.registers[number])
 
-    def reading(self, instruction: PtxInstruction, operand: Register, dtype: Any) -> Via:
+    def reading(self, instruction: ptx.PtxInstruction, operand: ptx.Register, dtype: Any) -> Via:
         """A register's number, and how its array becomes one of a type (None: it is one)."""
         if operand.name not in self.registers:
             raise unsupported(instruction, f"register {operand.name} is not declared")
@@ -196,7 +184,7 @@ class Operands:
         same, other = np.dtype(_UNSIGNED[own.itemsize]), np.dtype(_UNSIGNED[dtype.itemsize])
         return number, lambda values: values.view(same).astype(other).view(dtype)
 
-    def _special(self, instruction: PtxInstruction, operand: Special, dtype: Any) -> Fetch:
+    def _special(self, instruction: ptx.PtxInstruction, operand: ptx.Special, dtype: Any) -> Fetch:
         read = self.specials.get(operand.name)
         if operand.name == "WARP_SZ":
             value = constant(WARP, dtype)
@@ -205,16 +193,16 @@ class Operands:
             raise unsupported(instruction, f"special register {operand.name}")
         return lambda g: read(g).astype(dtype)
 
-    def put(self, instruction: PtxInstruction, operand: Operand, type: str) -> Put:
+    def put(self, instruction: ptx.PtxInstruction, operand: ptx.Operand, type: str) -> Put:
         """Writes an array of a type to a register: of a wider one, as the type extends."""
-        if isinstance(operand, Nothing):
+        if isinstance(operand, ptx.Nothing):
             return lambda g, value: None
         number, become = self.writing(instruction, operand, type)
         return _plain(number) if become is None else lambda g, value: _write(g, number, become(value))
 
-    def writing(self, instruction: PtxInstruction, operand: Operand, type: str) -> Via:
+    def writing(self, instruction: ptx.PtxInstruction, operand: ptx.Operand, type: str) -> Via:
         """A register's number, and how an array of a type becomes what it holds (None: it is that)."""
-        if not isinstance(operand, Register) or operand.name not in self.registers:
+        if not isinstance(operand, ptx.Register) or operand.name not in self.registers:
             raise unsupported(instruction, f"destination {operand}")
         number, own = self.registers[operand.name], held(self.types[operand.name])
         dtype = _DTYPES[type]

@@ -31,11 +31,10 @@ class Glyphs:
     begin: str
     fill: str
     idle: str
-    tick: str
 
 
-UNICODE = Glyphs(begin="▌", fill="━", idle="·", tick="┴")
-ASCII = Glyphs(begin="|", fill="-", idle=".", tick="+")
+UNICODE = Glyphs(begin="▌", fill="━", idle="·")
+ASCII = Glyphs(begin="|", fill="-", idle=".")
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,6 @@ class ExplainRequest:
 class Explanation:
     """A minimal unsatisfiable core as sentences. minimal: False if the time ran out before it was shrunk."""
 
-    request: ExplainRequest
     origins: tuple[RuleOrigin, ...]
     sentences: tuple[str, ...]
     minimal: bool
@@ -70,7 +69,7 @@ def explain(
         return None
     core, minimal = _shrink(e, core, seconds)
     origins = tuple(sorted((e.origins[c] for c in core), key=lambda o: (o.rule, o.instructions)))
-    return Explanation(request, origins, tuple(sentences_of(graph, machine, request, origins)), minimal)
+    return Explanation(origins, tuple(sentences_of(graph, machine, request, origins)), minimal)
 
 
 def _core(e: Encoding, lazy: LazyRules, seconds: float) -> list[str] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from twill.exc import UnpricedOperation
 from twill.graph.cost import cost
@@ -93,20 +94,8 @@ class SolveJob:
         """The search of the main loop with one cooperation. at_most: the largest I that is of use (None: any is)."""
         if self.options.strategy != "joint":
             return self._baseline(graph, bounds, region, {}, {})
-        notify = self._notifier(region, graph)
-        return Search(
-            graph,
-            self.machine,
-            bounds,
-            self.limits,
-            pins=self.pins,
-            ii=self.options.ii,
-            progress=notify,
-            open_session=opener(self.options.solver, self.options.seed),
-            margin=self.options.margin,
-            at_most=at_most,
-            starts=self.starts,
-        )
+        search = self._joint(graph, bounds, region)
+        return search(pins=self.pins, ii=self.options.ii, at_most=at_most, starts=self.starts)
 
     def other_search(
         self,
@@ -119,18 +108,13 @@ class SolveJob:
         """The search of a loop beside the main one; fixed, floors: see `twill.smt.problem`."""
         if self.options.strategy != "joint":
             return self._baseline(graph, bounds, region, fixed, floors)
-        notify = self._notifier(region, graph)
-        return Search(
-            graph,
-            self.machine,
-            bounds,
-            self.limits,
-            fixed=fixed,
-            floors=floors,
-            progress=notify,
-            open_session=opener(self.options.solver, self.options.seed),
-            margin=self.options.margin,
-        )
+        return self._joint(graph, bounds, region)(fixed=fixed, floors=floors)
+
+    def _joint(self, graph: CostedGraph, bounds: Bounds, region: Region) -> Callable[..., Search]:
+        return partial(
+            Search, graph, self.machine, bounds, self.limits, progress=self._notifier(region, graph),
+            open_session=opener(self.options.solver, self.options.seed), margin=self.options.margin,
+        )  # fmt: skip
 
     def _baseline(
         self, graph: CostedGraph, bounds: Bounds, region: Region, fixed: Mapping[int, int], floors: Mapping[int, int]

@@ -31,19 +31,7 @@ from twill.document import Document
 from twill.exc import ServiceRefused, ServiceUnavailable
 from twill.graph.dependence import DependenceGraph
 from twill.machine.description import Machine
-from twill.store.api import (
-    ENDED,
-    PREFIX,
-    REQUEST_ID,
-    Job,
-    JobList,
-    MachineList,
-    Refusal,
-    ScheduleList,
-    SolveRequest,
-    State,
-    Submission,
-)
+from twill.store import api
 from twill.store.circuit_breaker import Breaker
 from twill.store.interface import Entry
 from twill.store.transport import HttpResponse, NoAnswer, Transport
@@ -94,11 +82,11 @@ class Client:
 
     def schedules(
         self, kernel: str | None = None, machine: str | None = None, limit: int = 50, before: int | None = None
-    ) -> ScheduleList:
+    ) -> api.ScheduleList:
         """A page of the service's schedules, newest first."""
         asked = {"kernel": kernel, "machine": machine, "limit": limit, "before": before}
         words = urlencode({name: value for name, value in asked.items() if value is not None})
-        return self.document(self.call("GET", f"/schedules?{words}"), ScheduleList)
+        return self.document(self.call("GET", f"/schedules?{words}"), api.ScheduleList)
 
     def delete(self, key: str) -> bool:
         """Remove the entry of a key from the service; whether there was one."""
@@ -110,37 +98,39 @@ class Client:
         self.breaker.succeeded()
         return answer.status == 204
 
-    def machines(self) -> MachineList:
+    def machines(self) -> api.MachineList:
         """The machines that the service describes."""
-        return self.document(self.call("GET", "/machines"), MachineList)
+        return self.document(self.call("GET", "/machines"), api.MachineList)
 
     def machine(self, name: str, *, seconds: float | None = None) -> Machine | None:
         """A machine by name or digest; None if the service has none."""
         return self.fetch(f"/machines/{quote(name, safe='')}", Machine, seconds)
 
-    def submit(self, graph: DependenceGraph, machine: str | Machine, options: SolveRequest | None = None) -> Job:
+    def submit(
+        self, graph: DependenceGraph, machine: str | Machine, options: api.SolveRequest | None = None
+    ) -> api.Job:
         """Ask for a solve. The same question asked again is the same job."""
-        body = Submission(graph=graph.homeless(), machine=machine, options=options or SolveRequest())
-        return self.document(self.call("POST", "/jobs", body.canonical().encode()), Job)
+        body = api.Submission(graph=graph.homeless(), machine=machine, options=options or api.SolveRequest())
+        return self.document(self.call("POST", "/jobs", body.canonical().encode()), api.Job)
 
-    def job(self, job: str) -> Job:
+    def job(self, job: str) -> api.Job:
         """A job as far as it has come."""
-        return self.document(self.call("GET", f"/jobs/{quote(job, safe='')}"), Job)
+        return self.document(self.call("GET", f"/jobs/{quote(job, safe='')}"), api.Job)
 
-    def jobs(self, state: State | None = None, limit: int = 50) -> tuple[Job, ...]:
+    def jobs(self, state: api.State | None = None, limit: int = 50) -> tuple[api.Job, ...]:
         """The last jobs, newest first; state: only those."""
         asked = {"limit": str(limit)} | ({"state": state} if state else {})
-        return self.document(self.call("GET", f"/jobs?{urlencode(asked)}"), JobList).jobs
+        return self.document(self.call("GET", f"/jobs?{urlencode(asked)}"), api.JobList).jobs
 
-    def retry(self, job: str) -> Job:
+    def retry(self, job: str) -> api.Job:
         """Ask for a solve that failed or was cancelled once more; the job that it is now."""
-        return self.document(self.call("POST", f"/jobs/{quote(job, safe='')}/retry", b"{}"), Job)
+        return self.document(self.call("POST", f"/jobs/{quote(job, safe='')}/retry", b"{}"), api.Job)
 
-    def cancel(self, job: str) -> Job:
+    def cancel(self, job: str) -> api.Job:
         """Ask for a job's end."""
-        return self.document(self.call("DELETE", f"/jobs/{quote(job, safe='')}"), Job)
+        return self.document(self.call("DELETE", f"/jobs/{quote(job, safe='')}"), api.Job)
 
-    def events(self, job: str, seconds: float = 86_400.0) -> Iterator[Job]:
+    def events(self, job: str, seconds: float = 86_400.0) -> Iterator[api.Job]:
         """The job every time that something is new of it, until it has ended.
 
         A stream that breaks off is taken up again; raises ServiceUnavailable if that fails several times in a
@@ -152,11 +142,11 @@ class Client:
             for seen in self.stream(job, end):
                 fruitless = 0
                 yield seen
-                if seen.state in ENDED:
+                if seen.state in api.ENDED:
                     return
             fruitless += 1
             now = self.job(job)
-            if now.state in ENDED:
+            if now.state in api.ENDED:
                 yield now
                 return
             if fruitless >= self.tries or not self.rest(fruitless, "", end - time.monotonic()):
@@ -222,7 +212,7 @@ class Client:
                 why = f"it failed several times in a row; it is asked again in {self.breaker.left():.0f} s"
                 raise ServiceUnavailable(self.address, problem or why)
             try:
-                answer = self.transport.exchange(method, PREFIX + path, end - time.monotonic(), body, headers)
+                answer = self.transport.exchange(method, api.PREFIX + path, end - time.monotonic(), body, headers)
             except NoAnswer as none:
                 self.breaker.failed()
                 problem, wait = str(none), ""
@@ -251,24 +241,24 @@ class Client:
         time.sleep(pause)
         return True
 
-    def stream(self, job: str, end: float) -> Iterator[Job]:
+    def stream(self, job: str, end: float) -> Iterator[api.Job]:
         """The events of one stream, until it ends or breaks off."""
-        path, left = f"{PREFIX}/jobs/{quote(job, safe='')}/events", max(0.001, end - time.monotonic())
+        path, left = f"{api.PREFIX}/jobs/{quote(job, safe='')}/events", max(0.001, end - time.monotonic())
         with suppress(NoAnswer), self.transport.stream(path, left) as (status, lines):
             for kind, data in messages(lines) if status == 200 else ():
                 if kind == "job":
-                    yield self.document(HttpResponse(200, {}, data), Job)
+                    yield self.document(HttpResponse(200, {}, data), api.Job)
 
     def refused(self, answer: HttpResponse) -> ServiceRefused | ServiceUnavailable:
         """What an answer that is not 2xx says."""
         try:
-            refusal = Refusal.parse(answer.body)
+            refusal = api.Refusal.parse(answer.body)
         except ValidationError:
-            refusal = Refusal(kind=str(answer.status), message=f"it answered {answer.status}")
+            refusal = api.Refusal(kind=str(answer.status), message=f"it answered {answer.status}")
         if not 400 <= answer.status < 500:
             return self.nonsense(refusal.message)
         self.breaker.succeeded()
-        request = refusal.request_id or answer.headers.get(REQUEST_ID.lower(), "")
+        request = refusal.request_id or answer.headers.get(api.REQUEST_ID.lower(), "")
         return ServiceRefused(self.address, answer.status, refusal.kind, refusal.message, refusal.hint, request)
 
     def nonsense(self, why: str) -> ServiceUnavailable:

@@ -26,6 +26,7 @@ RUNS = (
     "document.py",
     "graph/*.py",
     "machine/*.py",
+    "reach.py",
     "schedule/*.py",
     "schedule/checker/*.py",
     "store/[eir]*.py",

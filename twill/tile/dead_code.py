@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from twill.reach import reach
 from twill.tile.affine import Polynomial
 from twill.tile.program import Access, Axis, Carry, Items, Loop, Op, TileProgram, every, reads
 
@@ -15,13 +16,7 @@ EFFECTS = frozenset({"store", "atomic_add", "descriptor_store", "descriptor_redu
 def compact(program: TileProgram) -> TileProgram:
     """The same program without operations and carried values that reach no store; arguments stay."""
     needs = dict(_needs(program.body, ()))
-    live: set[int] = set()
-    pending = list(_roots(program.body, ()))
-    while pending:
-        value = pending.pop()
-        if value not in live:
-            live.add(value)
-            pending.extend(needs.get(value, ()))
+    live = reach(_roots(program.body, ()), lambda value: needs.get(value, ()))
     return _renumber(program, _sweep(program.body, live))
 
 

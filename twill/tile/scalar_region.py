@@ -69,12 +69,6 @@ class ScalarRegion:
         """Those that they may change."""
         return frozenset(str(op.attribute("base")) for op in self.atomics() if op.attribute("combine") != "load")
 
-    def repeats(self) -> bool:
-        """Whether it has a loop: it may wait for what others do."""
-        return bool(self.yielded or self.body or any(op.region is not None for op in self.ops())) or not (
-            self.condition in self.parameters and not self.inits
-        )
-
     def ops(self) -> Iterator[Op]:
         """Every operation, those of loops in it included."""
         for op in (*self.before, *self.body):

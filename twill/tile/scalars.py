@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from twill.reach import reach
 from twill.tile.affine import Polynomial
 from twill.tile.fold import fold
 from twill.tile.program import Loop, TileProgram, reads
@@ -24,12 +25,7 @@ class Scalars:
 
     def reach(self, value: int) -> frozenset[int]:
         """The value and every value it is computed from."""
-        seen, pending = {value}, [value]
-        while pending:
-            fresh = set(self._needs(pending.pop())) - seen
-            seen |= fresh
-            pending.extend(fresh)
-        return frozenset(seen)
+        return frozenset(reach([value], self._needs))
 
     def _needs(self, value: int) -> tuple[int, ...]:
         carry = self.uniformity.carries.get(value)

@@ -73,7 +73,7 @@ class _TileAnalysis:
         if not all(self._follows(carry, makers, own, numbers) for carry in loop.carried):
             return None
         tile = {loop.induction, *(carry.argument for carry in loop.carried)}
-        if not self._independent(reached(loop.body, tile), makers):
+        if not self._independent(reached(loop.body, tile)):
             return None
         stride = None if isinstance(steps, Op) else steps
         once = any(op.kind in ADDS for op in self.program.ops())
@@ -137,7 +137,7 @@ class _TileAnalysis:
         left, right = (self._polynomial(operand, makers, numbers) for operand in op.operands)
         return {"add": left + right, "sub": left - right, "mul": left * right}[op.kind]
 
-    def _independent(self, tiles: set[int], makers: Mapping[int, Op]) -> bool:
+    def _independent(self, tiles: set[int]) -> bool:
         """Whether no tile needs what another one leaves. tiles: values that depend on the tile."""
         found_pointers = pointers(self.program)
         written, loaded = set[int](), set[int]()

@@ -21,25 +21,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from twill.exc import NestedLoop, UnsupportedOperation
+from twill.reach import reach
+from twill.tile import vocabulary
 from twill.tile.program import Carry, Loop, Op, TileProgram, reads, walk
-from twill.tile.vocabulary import (
-    ACCESS,
-    ELECTED,
-    ELEMENTWISE,
-    HISTOGRAM,
-    MMA,
-    REARRANGE,
-    REDUCE,
-    SCALAR_LOOP,
-    SCAN,
-    SOURCES,
-    VIEWS,
-)
 
 CHAINED = 4  # tiles of a chain that are looked up one through the other
-PURE_KINDS = frozenset({*SOURCES, *VIEWS, *ELEMENTWISE, SCALAR_LOOP})
-MOVABLE_KINDS = frozenset({*PURE_KINDS, *REDUCE, *REARRANGE, *HISTOGRAM, *SCAN, *MMA})
-KNOWN_KINDS = MOVABLE_KINDS | frozenset((*ACCESS, ELECTED))
+PURE_KINDS = frozenset({*vocabulary.SOURCES, *vocabulary.VIEWS, *vocabulary.ELEMENTWISE, vocabulary.SCALAR_LOOP})
+MOVABLE_KINDS = frozenset(
+    {*PURE_KINDS, *vocabulary.REDUCE, *vocabulary.REARRANGE, *vocabulary.HISTOGRAM, *vocabulary.SCAN, *vocabulary.MMA}
+)
+KNOWN_KINDS = MOVABLE_KINDS | frozenset((*vocabulary.ACCESS, vocabulary.ELECTED))
 
 
 @dataclass(frozen=True)
@@ -63,7 +54,7 @@ def stretches(program: TileProgram) -> Iterator[tuple[int, Loop | None, tuple[Op
     stands in the place of a loop."""
     number, straight = 0, []
     for item in program.body:
-        if isinstance(item, Op) and item.kind != ELECTED:
+        if isinstance(item, Op) and item.kind != vocabulary.ELECTED:
             straight.append(item)
             continue
         yield number, None, tuple(straight)
@@ -146,7 +137,7 @@ def lookups(program: TileProgram) -> frozenset[int]:
 def _deep(program: TileProgram, found: set[int]) -> set[int]:
     """Of tiles that are looked up, those that a long chain of others leads to (a search that is written out), in
     programs without products: the one warp group has them in registers, and makes no copy of the chain for each use."""
-    if any(op.kind in MMA for op in program.ops()):
+    if any(op.kind in vocabulary.MMA for op in program.ops()):
         return set()
     level: dict[int, int] = {}
     deep: set[int] = set()
@@ -174,7 +165,7 @@ def folded_operands(op: Op, in_loop: bool) -> tuple[int, ...]:
 
 def _grow(program: TileProgram, op: Op, uniform: set[int], pure: set[int], looked: frozenset[int]) -> None:
     """Adds the results of an operation to the sets that its operands put them in."""
-    if op.kind == ELECTED:
+    if op.kind == vocabulary.ELECTED:
         uniform.update(op.results)
     if op.kind not in PURE_KINDS and not looked.intersection(op.results):
         return
@@ -198,13 +189,7 @@ def _placing(program: TileProgram) -> frozenset[int]:
             made.update(dict.fromkeys(op.results, reads(op)))
             pending += set(reads(op)) - set(op.operands) if op.region is None else op.operands
             pending += (op.operands[position] for position in folded_operands(op, in_loop=True))
-    placed: set[int] = set()
-    while pending:
-        value = pending.pop()
-        if value not in placed:
-            placed.add(value)
-            pending += made.get(value, ())
-    return frozenset(placed)
+    return frozenset(reach(pending, lambda value: made.get(value, ())))
 
 
 def _uniform_arguments(

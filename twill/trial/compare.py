@@ -21,11 +21,6 @@ class Difference:
     original: float | None
 
     @property
-    def ratio(self) -> float:
-        """Emitted over original."""
-        return self.emitted / max(self.original, NOISE) if self.original is not None else float("nan")
-
-    @property
     def ok(self) -> bool:
         """Whether the emitted kernel is as near to the reference as Triton's (NaN is not)."""
         if self.original is None or self.original != self.original:

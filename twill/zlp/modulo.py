@@ -31,8 +31,8 @@ Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 class ModuloSchedule:
     """starts: instruction id -> cycle, the earliest 0. length: L, the last result's cycle.
 
-    lower_bound: no smaller I exists. `proven_ii` and `proven_length`: whether I, and L at this I,
-    are minimal for the warp-free problem. seconds: what it took.
+    lower_bound: no smaller I exists. proven_length: whether L is minimal at this I for the warp-free problem. seconds:
+    what it took.
     """
 
     ii: int
@@ -41,11 +41,6 @@ class ModuloSchedule:
     lower_bound: int
     proven_length: bool
     seconds: float
-
-    @property
-    def proven_ii(self) -> bool:
-        """Whether no smaller I exists."""
-        return self.ii == self.lower_bound
 
     @property
     def copies(self) -> int:

@@ -26,14 +26,14 @@ ptxas info    : Used 30 registers, used 0 barriers
 
 
 def facts(**fields: object) -> KernelFacts:
-    names = ("registers", "stack", "spill_stores", "spill_loads", "static_shared", "barriers")
+    names = ("registers", "stack", "spill_stores", "spill_loads", "static_shared")
     given: dict[str, object] = {"function": "k", **dict.fromkeys(names, 0)}
     return KernelFacts(**(given | fields))  # type: ignore[arg-type]
 
 
 def test_every_function_of_a_log_is_read() -> None:
     first, second = read_facts(LOG, ())
-    assert (first.function, first.registers, first.barriers, first.static_shared) == ("first", 168, 3, 1024)
+    assert (first.function, first.registers, first.static_shared) == ("first", 168, 1024)
     assert (first.stack, first.spill_stores, first.spill_loads) == (16, 8, 4)
     assert (second.function, second.registers, second.stack) == ("second", 30, 0)
 
@@ -113,7 +113,7 @@ def test_spills_are_nested_where_they_lie_in_a_loop_within_a_loop() -> None:
         ("EXIT", -1),
     ]  # in no loop, in one, in two
     listed = tuple(
-        ListedInstruction(opcode, "", None, at, jump, opcode != "EXIT") for at, (opcode, jump) in enumerate(entries)
+        ListedInstruction(opcode, None, at, jump, opcode != "EXIT") for at, (opcode, jump) in enumerate(entries)
     )
     assert read_facts(LOG, (), (Listing("first", listed),))[0].nested_spills == 1
     assert read_facts(LOG, (), (Listing("first", listed[:2]),))[0].nested_spills == 0

@@ -11,6 +11,7 @@ from tests.conftest import ROOT
 from twill import exc
 from twill.codegen.compile import nvrtc as building
 from twill.codegen.compile.facts import KernelFacts
+from twill.codegen.compile.listing import read_ptx
 from twill.codegen.compile.nvrtc import compile_cubin, compile_error
 from twill.codegen.print.cuda.multiply_shapes import MultiplyShape
 from twill.codegen.print.kernel_lines import KernelLines
@@ -73,7 +74,8 @@ def test_all_wrappers_assemble_without_a_remark() -> None:
     assert {fact.function for fact in build.facts} == kernels
     assert [remark for fact in build.facts for remark in fact.remarks] == []
     assert build.cubin.startswith(b"\x7fELF")
-    assert build.function("multiplies").mmas == {"m64n64k16": 5, "m64n64k8": 1, "m64n64k32": 2}
+    (multiplies,) = (one for one in read_ptx(build.ptx) if one.function == "multiplies")
+    assert multiplies.mmas() == {"m64n64k16": 5, "m64n64k8": 1, "m64n64k32": 2}
 
 
 def test_equal_sources_give_equal_bytes_wherever_they_are_built(
@@ -126,8 +128,8 @@ def test_ignored_setmaxnreg_is_refused_where_it_stands() -> None:
 
 
 def test_the_clean_twins_are_accepted() -> None:
-    facts = compile_cubin(CLEAN, shapes=SHAPES, count_in_sass=True).function("multiplies")
-    assert [loop.counts for loop in facts.mma_loops] == [{"m64n64k16": 2}]
+    facts = compile_cubin(CLEAN, shapes=SHAPES).function("multiplies")
+    assert facts.mma_loops == ({"m64n64k16": 2},)
     assert compile_cubin(BOUNDED).function("bounded").remarks == ()
 
 
@@ -171,9 +173,9 @@ def test_macros_reach_the_text() -> None:
     assert build.arch == "sm_90a"
 
 
-def test_the_disassembler_runs_only_when_asked_or_for_the_line_of_a_spill(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_disassembler_runs_only_for_the_line_of_a_spill(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(building, "disassemble", lambda cubin: pytest.fail("disassembled"))
-    assert compile_cubin(CLEAN, shapes=SHAPES).function("multiplies").read_from == "ptx"
+    assert compile_cubin(CLEAN, shapes=SHAPES).function("multiplies").mma_loops
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ def test_ctas_that_share_an_sm_begin_iterations_as_often_as_the_busiest_unit_all
     given = schedule(example)
     found = candidates(kernel(example).program, given, machine())
     for direct in (True, False):
-        loop = main_loop(direct_schedule(given, machine()) if direct else given)
+        loop = main_loop(direct_schedule(given) if direct else given)
         least = max(loop.certificate.bounds.resource, load_cycles(given, machine()) if direct else 0)
         for candidate in (candidate for candidate in found if candidate.direct == direct):
             assert candidate.cost.interval == max(loop.ii / candidate.ctas, least)

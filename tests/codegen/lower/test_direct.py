@@ -112,7 +112,7 @@ def test_products_keep_their_warp_groups() -> None:
 
 @pytest.mark.parametrize("program", [one_tile(), sums()])
 def test_every_op_of_a_direct_schedule_is_in_its_one_warp_group_and_in_order(program: TileProgram) -> None:
-    made = direct_schedule(scheduled(program), H100)
+    made = direct_schedule(scheduled(program))
     assert [group.id for group in made.warp_groups] == [0] and {op.warp_group for op in made.ops} == {0}
     for loop in made.loops:
         starts = [op.start for op in made.ops if op.loop == loop.loop and "load" not in op.op]

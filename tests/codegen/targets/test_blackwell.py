@@ -23,7 +23,7 @@ from twill.cli import main
 from twill.codegen.verify.abstract.inputs import LARGE, CheckedLaunch, launch
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
@@ -76,7 +76,7 @@ def test_one_thread_multiplies_into_tensor_memory_and_another_group_reads_it() -
         ("mma", 32),
         ("load", 32),
     ]
-    assert any(isinstance(stmt, aref.TensorMultiply) for stmt in roles["mma"].stmts) and roles["mma"].issuer
+    assert any(isinstance(stmt, ir.TensorMultiply) for stmt in roles["mma"].stmts) and roles["mma"].issuer
     (ring,) = (ring for ring in made.program.arefs if ring.transport == "mma")
     assert ring.depth == 2 and made.program.tensor_columns == 256
     assert made.program.tensor_taken == 512 and replace(made.program, ctas=2).tensor_taken == 256
@@ -93,49 +93,49 @@ def test_the_text_of_a_program_with_tensor_memory_is_read_back() -> None:
 
 # ---------------------------------------------------------------- what is wrong is found
 
-Faulty = Callable[[aref.Stmt], aref.Stmt | None]
+Faulty = Callable[[ir.Stmt], ir.Stmt | None]
 
 
-def changed(program: aref.WarpProgram, role: str, change: Faulty) -> aref.WarpProgram:
+def changed(program: ir.WarpProgram, role: str, change: Faulty) -> ir.WarpProgram:
     """The program with every statement of a group's body changed, or left out."""
 
-    def block(stmts: tuple[aref.Stmt, ...]) -> tuple[aref.Stmt, ...]:
-        made = (change(aref.with_blocks(stmt, block)) for stmt in stmts)
+    def block(stmts: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
+        made = (change(ir.with_blocks(stmt, block)) for stmt in stmts)
         return tuple(stmt for stmt in made if stmt is not None)
 
     groups = (replace(g, body=block(g.body)) if g.role == role else g for g in program.groups)
     return replace(program, groups=tuple(groups))
 
 
-def instead(kind: type[aref.Stmt], by: Faulty) -> Faulty:
+def instead(kind: type[ir.Stmt], by: Faulty) -> Faulty:
     return lambda stmt: by(stmt) if isinstance(stmt, kind) else stmt
 
 
 def multiply(**other: object) -> Faulty:
-    return instead(aref.TensorMultiply, lambda stmt: replace(stmt, **other))  # type: ignore[arg-type]
+    return instead(ir.TensorMultiply, lambda stmt: replace(stmt, **other))  # type: ignore[arg-type]
 
 
 EARLY: dict[str, Any] = {"behind": False}
 FAULTS: dict[str, tuple[str, Faulty, str]] = {
     "it always adds": ("mma", multiply(accumulate=Number(1, "i1")), "values"),
     "it never adds": ("mma", multiply(accumulate=Number(0, "i1")), "values"),
-    "the accumulator's slot is not waited for": ("mma", instead(aref.Acquire, lambda stmt: None), "order"),
-    "operands are not waited for": ("mma", instead(aref.Get, lambda stmt: None), "phase"),
+    "the accumulator's slot is not waited for": ("mma", instead(ir.Acquire, lambda stmt: None), "order"),
+    "operands are not waited for": ("mma", instead(ir.Get, lambda stmt: None), "phase"),
     "slots go back before the products are over": (
-        "mma", instead(aref.Consumed, lambda stmt: replace(stmt, **EARLY)), "mma-wait",
+        "mma", instead(ir.Consumed, lambda stmt: replace(stmt, **EARLY)), "mma-wait",
     ),
-    "accumulators are not handed on": ("mma", instead(aref.Publish, lambda stmt: None), "deadlock"),
-    "accumulators are read without a wait": ("epilogue", instead(aref.Get, lambda stmt: None), "order"),
-    "accumulators are not given back": ("epilogue", instead(aref.Consumed, lambda stmt: None), "deadlock"),
+    "accumulators are not handed on": ("mma", instead(ir.Publish, lambda stmt: None), "deadlock"),
+    "accumulators are read without a wait": ("epilogue", instead(ir.Get, lambda stmt: None), "order"),
+    "accumulators are not given back": ("epilogue", instead(ir.Consumed, lambda stmt: None), "deadlock"),
 }  # fmt: skip
 
 
-def given_back_with_its_first_part(stmt: aref.Stmt) -> aref.Stmt | None:
-    if not isinstance(stmt, aref.If) or not any(isinstance(inner, aref.LoadAccumulator) for inner in stmt.body):
+def given_back_with_its_first_part(stmt: ir.Stmt) -> ir.Stmt | None:
+    if not isinstance(stmt, ir.If) or not any(isinstance(inner, ir.LoadAccumulator) for inner in stmt.body):
         return stmt
-    cursors = [inner.cursor for inner in stmt.body if isinstance(inner, aref.Get)]
-    body = tuple(s for s in stmt.body if not isinstance(s, aref.Consumed | aref.Advance))
-    back = (made for cursor in cursors for made in (aref.Consumed(cursor), aref.Advance(cursor)))
+    cursors = [inner.cursor for inner in stmt.body if isinstance(inner, ir.Get)]
+    body = tuple(s for s in stmt.body if not isinstance(s, ir.Consumed | ir.Advance))
+    back = (made for cursor in cursors for made in (ir.Consumed(cursor), ir.Advance(cursor)))
     return replace(stmt, body=(*body, *back))
 
 
@@ -144,9 +144,9 @@ def first_part(field: str) -> Faulty:
 
 
 PARTS: dict[str, tuple[Faulty, str]] = {
-    "every part is the first": (instead(aref.LoadAccumulator, first_part("source")), "values"),
+    "every part is the first": (instead(ir.LoadAccumulator, first_part("source")), "values"),
     "the slot goes back with the first part": (given_back_with_its_first_part, "order"),
-    "a part is stored where the last one is": (instead(aref.StoreShared, first_part("target")), "bulk"),
+    "a part is stored where the last one is": (instead(ir.StoreShared, first_part("target")), "bulk"),
 }  # fmt: skip
 
 
@@ -160,9 +160,9 @@ def test_a_fault_in_what_is_read_in_parts_of_columns_is_found(name: str) -> None
 def test_two_accumulators_are_read_in_parts_of_columns_and_nothing_spills() -> None:
     made = blackwell.compiled(DUAL)
     epilogue = made.program.groups[0]
-    loads = [stmt for stmt in epilogue.stmts if isinstance(stmt, aref.LoadAccumulator)]
+    loads = [stmt for stmt in epilogue.stmts if isinstance(stmt, ir.LoadAccumulator)]
     assert [stmt.source.columns for stmt in loads] == [(0, 64), (0, 64), (64, 128), (64, 128)]
-    assert sum(isinstance(stmt, aref.Consumed) for stmt in epilogue.stmts) == 2
+    assert sum(isinstance(stmt, ir.Consumed) for stmt in epilogue.stmts) == 2
     assert (made.facts.spill_stores, made.facts.spill_loads) == (0, 0)
 
 

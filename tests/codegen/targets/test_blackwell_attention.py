@@ -21,7 +21,7 @@ from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.inputs import CheckedLaunch, launch
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
 from twill.kernel.specialization import problem_of
@@ -67,8 +67,8 @@ def test_exponentials_are_polynomials_in_part_where_that_gives_less_i() -> None:
     for one, share in shares.items():
         schedule, program = attention.schedule(one), attention.lowered(one)
         assert schedule.cooperation.polynomial == share
-        tiles = [s for g in program.groups for s in g.stmts if isinstance(s, aref.Compute) and s.kind == "exp2"]
-        said = {dict(stmt.attributes).get(aref.POLYNOMIAL, 0) for stmt in tiles}
+        tiles = [s for g in program.groups for s in g.stmts if isinstance(s, ir.Compute) and s.kind == "exp2"]
+        said = {dict(stmt.attributes).get(ir.POLYNOMIAL, 0) for stmt in tiles}
         assert said == ({0, share} if share else {0})  # those of rows are whole
     assert attention.schedule(FULL).ii == 1488
     ptx = attention.compiled(FULL).build.ptx
@@ -87,15 +87,15 @@ def test_the_roles_of_two_row_blocks_are_those_that_the_solver_found() -> None:
     ]  # fmt: skip
     assert sum(group.threads * group.registers for group in program.groups) == 65536
     roles = {group.role: group for group in program.groups}
-    stored = [stmt for stmt in roles["correction"].stmts if isinstance(stmt, aref.StoreAccumulator)]
-    assert stored and not any(isinstance(stmt, aref.StoreAccumulator) for stmt in roles["softmax 0"].stmts)
+    stored = [stmt for stmt in roles["correction"].stmts if isinstance(stmt, ir.StoreAccumulator)]
+    assert stored and not any(isinstance(stmt, ir.StoreAccumulator) for stmt in roles["softmax 0"].stmts)
     assert roles["mma"].issuer and roles["load"].issuer
 
 
 def test_a_wide_o_is_read_in_parts_of_columns_behind_the_loop_by_the_group_that_rescales_it() -> None:
     program = attention.lowered(FULL_256)
     assert [group.role for group in program.groups] == ["softmax", "load", "mma"]
-    behind = [stmt for stmt in aref.walk(program.groups[0].body) if isinstance(stmt, aref.LoadAccumulator)]
+    behind = [stmt for stmt in ir.walk(program.groups[0].body) if isinstance(stmt, ir.LoadAccumulator)]
     assert {stmt.source.columns for stmt in behind} >= {(0, 64), (64, 128), (128, 192), (192, 256)}
 
 
@@ -140,10 +140,10 @@ def test_an_accumulator_that_threads_change_begins_with_any_constant_also_withou
 
 # ---------------------------------------------------------------- what is wrong is found
 
-Faulty = Callable[[aref.Stmt], aref.Stmt | None]
+Faulty = Callable[[ir.Stmt], ir.Stmt | None]
 
 
-def at(program: aref.WarpProgram, kind: type[Any], cursor: str, by: Faulty = lambda stmt: None) -> Faulty:
+def at(program: ir.WarpProgram, kind: type[Any], cursor: str, by: Faulty = lambda stmt: None) -> Faulty:
     """A change of statements of a kind at cursors of that name."""
     numbers = {c.id for group in program.groups for c in group.cursors if c.name == cursor}
     assert numbers
@@ -151,20 +151,20 @@ def at(program: aref.WarpProgram, kind: type[Any], cursor: str, by: Faulty = lam
 
 
 FAULTS: dict[str, tuple[Attention, str, type[Any], str, set[str]]] = {
-    "S is not waited for": (FULL, "softmax", aref.Get, "qk_get", {"order", "phase"}),
-    "S is not given back": (FULL, "softmax", aref.Consumed, "qk_get", {"deadlock"}),
-    "S is made before its slot is free": (FULL_TWO, "mma", aref.Acquire, "qk.0_put", {"order"}),
-    "P is not handed on": (FULL, "softmax", aref.Publish, "acc 2_put", {"deadlock"}),
-    "P is not waited for": (FULL, "mma", aref.Get, "acc 2_get", {"order"}),
-    "P is overwritten while an MMA reads it": (FULL_TWO, "softmax 1", aref.Acquire, "acc.1_put", {"mma-wait"}),
-    "P is not given back": (FULL, "mma", aref.Consumed, "acc 2_get", {"deadlock"}),
-    "O is rescaled beside an MMA": (FULL, "correction", aref.Acquire, "acc_put", {"phase", "deadlock"}),
-    "O is not handed back": (FULL, "correction", aref.Publish, "acc_put", {"deadlock"}),
-    "O is added to before it is rescaled": (FULL, "mma", aref.Get, "acc_get", {"order"}),
-    "O is read before it is complete": (FULL, "softmax", aref.Get, "acc result_get", {"order"}),
-    "O is not released": (FULL, "softmax", aref.Consumed, "acc result_get", {"deadlock"}),
-    "alpha is not waited for": (FULL, "correction", aref.Get, "alpha_get", {"order", "phase"}),
-    "O leaves through what P is still read from": (FULL_TWO, "softmax 0", aref.BulkWait, "", {"order", "bulk"}),
+    "S is not waited for": (FULL, "softmax", ir.Get, "qk_get", {"order", "phase"}),
+    "S is not given back": (FULL, "softmax", ir.Consumed, "qk_get", {"deadlock"}),
+    "S is made before its slot is free": (FULL_TWO, "mma", ir.Acquire, "qk.0_put", {"order"}),
+    "P is not handed on": (FULL, "softmax", ir.Publish, "acc 2_put", {"deadlock"}),
+    "P is not waited for": (FULL, "mma", ir.Get, "acc 2_get", {"order"}),
+    "P is overwritten while an MMA reads it": (FULL_TWO, "softmax 1", ir.Acquire, "acc.1_put", {"mma-wait"}),
+    "P is not given back": (FULL, "mma", ir.Consumed, "acc 2_get", {"deadlock"}),
+    "O is rescaled beside an MMA": (FULL, "correction", ir.Acquire, "acc_put", {"phase", "deadlock"}),
+    "O is not handed back": (FULL, "correction", ir.Publish, "acc_put", {"deadlock"}),
+    "O is added to before it is rescaled": (FULL, "mma", ir.Get, "acc_get", {"order"}),
+    "O is read before it is complete": (FULL, "softmax", ir.Get, "acc result_get", {"order"}),
+    "O is not released": (FULL, "softmax", ir.Consumed, "acc result_get", {"deadlock"}),
+    "alpha is not waited for": (FULL, "correction", ir.Get, "alpha_get", {"order", "phase"}),
+    "O leaves through what P is still read from": (FULL_TWO, "softmax 0", ir.BulkWait, "", {"order", "bulk"}),
 }  # fmt: skip
 
 
@@ -184,10 +184,10 @@ def test_an_arrival_behind_mmas_is_not_known_from_a_later_one_of_the_same_thread
     slot has come; a wait for the next phase would take the last one for it."""
     program = attention.lowered(FULL)
 
-    def unasked(stmt: aref.Stmt) -> aref.Stmt:
-        if not isinstance(stmt, aref.Pipeline):
+    def unasked(stmt: ir.Stmt) -> ir.Stmt:
+        if not isinstance(stmt, ir.Pipeline):
             return stmt
-        kept = (tuple(one for one in stage if not isinstance(one, aref.Acquire)) for stage in stmt.prologue)
+        kept = (tuple(one for one in stage if not isinstance(one, ir.Acquire)) for stage in stmt.prologue)
         return replace(stmt, prologue=tuple(kept))
 
     wrong = changed(program, "load", unasked)
@@ -203,11 +203,11 @@ def test_an_accumulator_that_begins_anew_while_it_is_read_is_found() -> None:
     program = lower(extracted.wired, solved, machine())
     problem = problem_of(extracted.specialization)
     assert verify(program, problem) == ()
-    wrong = changed(program, "correction", at(program, aref.Acquire, "acc result_put"))
+    wrong = changed(program, "correction", at(program, ir.Acquire, "acc result_put"))
     assert "order" in {violation.rule for violation in verify(wrong, problem, enough=3)}
 
 
-def moved(program: aref.WarpProgram, name: str, **to: int) -> aref.WarpProgram:
+def moved(program: ir.WarpProgram, name: str, **to: int) -> ir.WarpProgram:
     buffers = (replace(b, **to) if b.tensor and b.name == name else b for b in program.buffers)  # type: ignore[arg-type]
     return replace(program, buffers=tuple(buffers))
 

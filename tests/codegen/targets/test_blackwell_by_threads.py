@@ -15,7 +15,7 @@ from twill import exc
 from twill.cli import main
 from twill.codegen.verify.abstract.inputs import launch
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.kernel.specialization import problem_of
 from twill.trial import execute
 
@@ -45,24 +45,24 @@ def test_gathered_rows_of_a_mixture_of_experts_are_multiplied(capsys: pytest.Cap
     assert "equal to the tile program, nothing found" in capsys.readouterr().out
 
 
-def loaders(change: Callable[[aref.Stmt], aref.Stmt | None], kind: type[aref.Stmt]) -> aref.WarpProgram:
+def loaders(change: Callable[[ir.Stmt], ir.Stmt | None], kind: type[ir.Stmt]) -> ir.WarpProgram:
     program = blackwell.lowered(BY_THREADS)
     for group in program.groups:
-        if any(isinstance(stmt, aref.LoadGlobal) for stmt in group.stmts):
+        if any(isinstance(stmt, ir.LoadGlobal) for stmt in group.stmts):
             program = changed(program, group.role, instead(kind, change))
     return program
 
 
-def first_slot(stmt: aref.Stmt) -> aref.Stmt:
-    assert isinstance(stmt, aref.StoreShared)
+def first_slot(stmt: ir.Stmt) -> ir.Stmt:
+    assert isinstance(stmt, ir.StoreShared)
     return replace(stmt, target=replace(stmt.target, cursor=None))
 
 
-FAULTS: dict[str, tuple[Callable[[aref.Stmt], aref.Stmt | None], type[aref.Stmt], str]] = {
-    "no tile is stored": (lambda stmt: None, aref.StoreShared, "values"),
-    "there is no fence of proxies": (lambda stmt: None, aref.ProxyFence, "proxy-fence"),
-    "slots are not waited for": (lambda stmt: None, aref.Acquire, "phase"),
-    "all tiles go to the first slot": (first_slot, aref.StoreShared, "order"),
+FAULTS: dict[str, tuple[Callable[[ir.Stmt], ir.Stmt | None], type[ir.Stmt], str]] = {
+    "no tile is stored": (lambda stmt: None, ir.StoreShared, "values"),
+    "there is no fence of proxies": (lambda stmt: None, ir.ProxyFence, "proxy-fence"),
+    "slots are not waited for": (lambda stmt: None, ir.Acquire, "phase"),
+    "all tiles go to the first slot": (first_slot, ir.StoreShared, "order"),
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor,
 from twill.codegen.verify.abstract.inputs import launch
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.verify.ptx.units import block_scales, fragments, tcgen05
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
@@ -116,9 +116,9 @@ def test_a_fault_of_printed_tf32_is_found_by_the_executor(name: str) -> None:
 
 TF32_FAULTS: dict[str, tuple[Faulty, str]] = {
     "a product has half of its depth": (
-        instead(aref.TensorMultiply, lambda stmt: replace(stmt, depth=16)), "layout",  # type: ignore[call-arg]
+        instead(ir.TensorMultiply, lambda stmt: replace(stmt, depth=16)), "layout",  # type: ignore[call-arg]
     ),
-    "operands are not waited for": (instead(aref.Get, lambda stmt: None), "phase"),
+    "operands are not waited for": (instead(ir.Get, lambda stmt: None), "phase"),
 }  # fmt: skip
 
 
@@ -172,11 +172,11 @@ def test_a_fault_of_printed_int8_is_found_by_the_executor(name: str) -> None:
 
 INT8_FAULTS: dict[str, tuple[Faulty, str]] = {
     "a product has half of its depth": (
-        instead(aref.TensorMultiply, lambda stmt: replace(stmt, depth=64)), "layout",  # type: ignore[call-arg]
+        instead(ir.TensorMultiply, lambda stmt: replace(stmt, depth=64)), "layout",  # type: ignore[call-arg]
     ),
-    "operands are not waited for": (instead(aref.Get, lambda stmt: None), "phase"),
+    "operands are not waited for": (instead(ir.Get, lambda stmt: None), "phase"),
     "the sum is always added to": (
-        instead(aref.TensorMultiply, lambda stmt: replace(stmt, accumulate=Number(1, "i1"))), "values",  # type: ignore[call-arg]
+        instead(ir.TensorMultiply, lambda stmt: replace(stmt, accumulate=Number(1, "i1"))), "values",  # type: ignore[call-arg]
     ),
 }  # fmt: skip
 
@@ -275,10 +275,10 @@ def test_elements_of_4_bits_that_are_misread_make_a_product_wrong(
 
 MIXED_FAULTS: dict[str, tuple[Faulty, str]] = {
     "a product reads A as another type": (
-        instead(aref.TensorMultiply, lambda stmt: replace(stmt, operand="f8e5m2")), "layout",  # type: ignore[call-arg]
+        instead(ir.TensorMultiply, lambda stmt: replace(stmt, operand="f8e5m2")), "layout",  # type: ignore[call-arg]
     ),
     "it is one without scales": (
-        instead(aref.TensorMultiply, lambda stmt: replace(stmt, block=0, of_a=None, of_b=None)),  # type: ignore[call-arg]
+        instead(ir.TensorMultiply, lambda stmt: replace(stmt, block=0, of_a=None, of_b=None)),  # type: ignore[call-arg]
         "layout",
     ),
 }  # fmt: skip

@@ -22,7 +22,7 @@ from twill.codegen.targets.base import target_of
 from twill.codegen.verify.abstract.inputs import launch
 from twill.codegen.verify.abstract.static import static_violations
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.layout import Accumulator
 from twill.graph.dependence import Tile
 from twill.graph.tile_size import tensor_bytes
@@ -130,13 +130,13 @@ def test_gluon_has_no_words_for_other_rows_than_128_and_64() -> None:
 
 # (That dS may be overwritten, that dK and dV are complete, and that they may begin anew follows from dQ and P, too.)
 FAULTS: dict[str, tuple[Example, str, type[Any], str, set[str]]] = {
-    "dP is not waited for": (BACKWARD, "softmax", aref.Get, "dpT_get", {"order", "phase"}),
-    "dP is not given back": (BACKWARD, "softmax", aref.Consumed, "dpT_get", {"deadlock"}),
-    "dQ is read before it is complete": (BACKWARD, "softmax", aref.Get, "dq_get", {"order", "phase"}),
-    "dQ is made while the one before is read": (BACKWARD, "mma", aref.Acquire, "dq_put", {"order"}),
-    "dS is not handed on": (BACKWARD, "softmax", aref.Publish, "dsT_put", {"deadlock"}),
-    "dV is not handed on": (BACKWARD, "mma", aref.Publish, "dv_put", {"deadlock"}),
-    "the state is not waited for": (LINEAR, "compute 0", aref.Get, "state_get", {"order", "phase"}),
+    "dP is not waited for": (BACKWARD, "softmax", ir.Get, "dpT_get", {"order", "phase"}),
+    "dP is not given back": (BACKWARD, "softmax", ir.Consumed, "dpT_get", {"deadlock"}),
+    "dQ is read before it is complete": (BACKWARD, "softmax", ir.Get, "dq_get", {"order", "phase"}),
+    "dQ is made while the one before is read": (BACKWARD, "mma", ir.Acquire, "dq_put", {"order"}),
+    "dS is not handed on": (BACKWARD, "softmax", ir.Publish, "dsT_put", {"deadlock"}),
+    "dV is not handed on": (BACKWARD, "mma", ir.Publish, "dv_put", {"deadlock"}),
+    "the state is not waited for": (LINEAR, "compute 0", ir.Get, "state_get", {"order", "phase"}),
 }  # fmt: skip
 
 

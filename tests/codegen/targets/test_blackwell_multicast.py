@@ -17,7 +17,7 @@ from twill import exc
 from twill.cli import main
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Local
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
@@ -33,7 +33,7 @@ def said(row: Row, change: Callable[[str], str] = str) -> list[str]:
     return execute.verified(change(made.build.ptx), made.manifest, made.program, ran, row.ctas).said()
 
 
-def broken(row: Row, program: aref.WarpProgram) -> set[str]:
+def broken(row: Row, program: ir.WarpProgram) -> set[str]:
     return {violation.rule for violation in verify(program, problem(row))}
 
 
@@ -59,29 +59,29 @@ def test_slots_go_back_to_both_ctas_behind_products() -> None:
 # ---------------------------------------------------------------- what is wrong is found
 
 
-def to_one(stmt: aref.Stmt) -> aref.Stmt:
-    return replace(stmt, everywhere=False) if isinstance(stmt, aref.Consumed) else stmt
+def to_one(stmt: ir.Stmt) -> ir.Stmt:
+    return replace(stmt, everywhere=False) if isinstance(stmt, ir.Consumed) else stmt
 
 
-def by_first(stmt: aref.Stmt) -> aref.Stmt:
-    assert isinstance(stmt, aref.TmaLoad)
+def by_first(stmt: ir.Stmt) -> ir.Stmt:
+    assert isinstance(stmt, ir.TmaLoad)
     return replace(stmt, sender=min(stmt.sender, 0))
 
 
-def for_oneself(stmt: aref.Stmt) -> aref.Stmt:
-    assert isinstance(stmt, aref.TmaLoad)
+def for_oneself(stmt: ir.Stmt) -> ir.Stmt:
+    assert isinstance(stmt, ir.TmaLoad)
     return replace(stmt, sender=-1)
 
 
-def meeting(program: aref.WarpProgram, **changes: bool) -> aref.WarpProgram:
+def meeting(program: ir.WarpProgram, **changes: bool) -> ir.WarpProgram:
     assert program.cluster is not None
     return replace(program, cluster=replace(program.cluster, **changes))  # type: ignore[arg-type]
 
 
-FAULTS: dict[str, tuple[Callable[[aref.WarpProgram], aref.WarpProgram], str]] = {
+FAULTS: dict[str, tuple[Callable[[ir.WarpProgram], ir.WarpProgram], str]] = {
     "slots go back to the own CTA alone": (lambda p: changed(p, "mma", to_one), "deadlock"),
-    "the first CTA sends both halves": (lambda p: changed(p, "load", instead(aref.TmaLoad, by_first)), "phase"),
-    "each CTA loads all for itself": (lambda p: changed(p, "load", instead(aref.TmaLoad, for_oneself)), "phase"),
+    "the first CTA sends both halves": (lambda p: changed(p, "load", instead(ir.TmaLoad, by_first)), "phase"),
+    "each CTA loads all for itself": (lambda p: changed(p, "load", instead(ir.TmaLoad, for_oneself)), "phase"),
     "nobody waits until both have begun": (lambda p: meeting(p, meets_first=False), "cluster"),
     "a CTA ends before the other": (lambda p: meeting(p, meets_last=False), "cluster"),
     "arrivals come when a CTA has ended": (
@@ -102,7 +102,7 @@ def test_instances_that_want_different_tiles_each_have_a_turn() -> None:
     program = TURNS.lowered()
     assert parse(text(program), program.program) == program
 
-    def first_turn(group: aref.WarpGroup) -> aref.WarpGroup:
+    def first_turn(group: ir.WarpGroup) -> ir.WarpGroup:
         assert group.loop is not None
         return replace(group, loop=replace(group.loop, end=Local("instances", "u32")))
 

@@ -12,7 +12,7 @@ from tests.blackwell_attention import CAUSAL_64, FULL, FULL_TWO
 from tests.codegen.targets.test_blackwell import changed, instead
 from tests.codegen.targets.test_blackwell_attention import at
 from tests.narrow import Narrow
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 
 pytestmark = pytest.mark.usefixtures("at_root")
 MADE: dict[str, Callable[[], Narrow]] = {
@@ -87,7 +87,7 @@ def test_others_find_dq_that_is_overwritten_while_its_reduction_may_read_it() ->
     made = narrow.kept(blackwell_kept.BACKWARD)
     program = made.program
     for group in program.groups:
-        program = changed(program, group.role, instead(aref.BulkWait, lambda stmt: None))
+        program = changed(program, group.role, instead(ir.BulkWait, lambda stmt: None))
     (text, entry, launch), _ = blackwell_table.asked_narrow(replace(made, program=program))
     short = blackwell_table.shortened(launch, 448, 128)  # a second block of queries
     assert sentry.checked(text, entry, short, 600)["result"] == "potential_race"
@@ -95,7 +95,7 @@ def test_others_find_dq_that_is_overwritten_while_its_reduction_may_read_it() ->
 
 def test_others_find_a_slot_of_a_narrow_kernel_that_is_filled_before_it_is_free() -> None:
     made = narrow.attention(FULL)
-    wrong = replace(made, program=changed(made.program, "load", at(made.program, aref.Acquire, "k_put")))
+    wrong = replace(made, program=changed(made.program, "load", at(made.program, ir.Acquire, "k_put")))
     assert wrong.program != made.program
     question, _ = blackwell_table.asked_narrow(wrong)
     assert sentry.checked(*question)["result"] == "not_wellsynced"

@@ -17,7 +17,7 @@ from twill.cli import main
 from twill.codegen.passes.cluster import FIRST
 from twill.codegen.verify.abstract.inputs import LARGE, launch
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Apply, Local, Number
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
@@ -77,39 +77,39 @@ def test_where_the_second_instance_is_missing_no_tile_beyond_the_grid_is_asked_f
 # ---------------------------------------------------------------- what is wrong is found
 
 
-def broken(example: Example, program: aref.WarpProgram) -> set[str]:
+def broken(example: Example, program: ir.WarpProgram) -> set[str]:
     return {violation.rule for violation in verify(program, problem_of(kernel(example).specialization))}
 
 
-def half_as_many(stmt: aref.Stmt) -> aref.Stmt:
-    return replace(stmt, bytes=stmt.bytes // 2) if isinstance(stmt, aref.Expect) else stmt
+def half_as_many(stmt: ir.Stmt) -> ir.Stmt:
+    return replace(stmt, bytes=stmt.bytes // 2) if isinstance(stmt, ir.Expect) else stmt
 
 
-def first_half(stmt: aref.Stmt) -> aref.Stmt:
+def first_half(stmt: ir.Stmt) -> ir.Stmt:
     """B's columns of the first CTA."""
-    assert isinstance(stmt, aref.TmaLoad)
+    assert isinstance(stmt, ir.TmaLoad)
     both = (one.operands[0] if isinstance(one, Apply) and "'cta'" in str(one) else one for one in stmt.coordinates)
     return replace(stmt, coordinates=tuple(both))
 
 
-def unconditional(stmt: aref.Stmt) -> aref.Stmt:
-    mine = isinstance(stmt, aref.If) and stmt.condition == FIRST
+def unconditional(stmt: ir.Stmt) -> ir.Stmt:
+    mine = isinstance(stmt, ir.If) and stmt.condition == FIRST
     return replace(stmt, condition=Number(1, "i1")) if mine else stmt  # type: ignore[call-arg]
 
 
-def rings(program: aref.WarpProgram, **changes: object) -> aref.WarpProgram:
+def rings(program: ir.WarpProgram, **changes: object) -> ir.WarpProgram:
     arefs = tuple(replace(r, **changes) if r.transport == "mma" else r for r in program.arefs)  # type: ignore[arg-type]
     return replace(program, arefs=arefs)
 
 
-def meeting(program: aref.WarpProgram, **changes: bool) -> aref.WarpProgram:
+def meeting(program: ir.WarpProgram, **changes: bool) -> ir.WarpProgram:
     assert program.cluster is not None
     return replace(program, cluster=replace(program.cluster, **changes))  # type: ignore[arg-type]
 
 
-FAULTS: dict[str, tuple[Callable[[aref.WarpProgram], aref.WarpProgram], str]] = {
+FAULTS: dict[str, tuple[Callable[[ir.WarpProgram], ir.WarpProgram], str]] = {
     "the bytes of one CTA are expected": (lambda p: changed(p, "load", half_as_many), "bytes"),
-    "both load the first half of B": (lambda p: changed(p, "load", instead(aref.TmaLoad, first_half)), "values"),
+    "both load the first half of B": (lambda p: changed(p, "load", instead(ir.TmaLoad, first_half)), "values"),
     "both expect the bytes": (lambda p: changed(p, "load", unconditional), "phase"),
     "both multiply": (lambda p: changed(p, "mma", unconditional), "deadlock"),
     "the second accumulator is not waited for": (lambda p: rings(p, empty_count=4), "counts"),
@@ -137,7 +137,7 @@ def test_instances_that_do_not_multiply_by_one_tile_each_have_a_turn() -> None:
     assert parse(text(program), program.program) == program
     assert broken(GEMM, program) == set()
 
-    def first_turn(group: aref.WarpGroup) -> aref.WarpGroup:
+    def first_turn(group: ir.WarpGroup) -> ir.WarpGroup:
         assert group.loop is not None
         return replace(group, loop=replace(group.loop, end=Local("instances", "u32")))
 

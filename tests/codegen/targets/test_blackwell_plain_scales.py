@@ -17,7 +17,7 @@ from twill.cli import main
 from twill.codegen.compile.nvrtc import compile_cubin
 from twill.codegen.verify.abstract.inputs import launch
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
 from twill.kernel.specialization import problem_of
@@ -30,10 +30,10 @@ pytestmark = pytest.mark.usefixtures("at_root")
 def test_threads_of_a_group_of_their_own_put_plain_scales_into_chunks(example: Example) -> None:
     made = blackwell.compiled(example)
     roles = {group.role: [type(stmt) for stmt in group.stmts] for group in made.program.groups}
-    (loader,) = (role for role, kinds in roles.items() if aref.StoreScales in kinds)
+    (loader,) = (role for role, kinds in roles.items() if ir.StoreScales in kinds)
     assert [group.threads for group in made.program.groups] == [128, 128, 32, 32]
-    assert loader != "epilogue" and aref.LoadGlobal in roles[loader] and aref.ProxyFence in roles[loader]
-    assert aref.LoadAccumulator in roles["epilogue"] and aref.CopyScales in roles["mma"]
+    assert loader != "epilogue" and ir.LoadGlobal in roles[loader] and ir.ProxyFence in roles[loader]
+    assert ir.LoadAccumulator in roles["epilogue"] and ir.CopyScales in roles["mma"]
     rings = [ring for ring in made.program.arefs if ring.transport == "registers"]
     assert len(rings) == 2 and all(ring.full_count == 4 and len(ring.buffers) == 2 for ring in rings)
     assert parse(text(made.program), made.program.program) == made.program
@@ -42,14 +42,14 @@ def test_threads_of_a_group_of_their_own_put_plain_scales_into_chunks(example: E
 
 def test_scales_of_the_next_iteration_are_on_their_way_while_those_of_this_one_are_stored() -> None:
     loader = next(group for group in blackwell.lowered(PLAIN).groups if any(map(stores_scales, group.stmts)))
-    (loop,) = (stmt for stmt in loader.stmts if isinstance(stmt, aref.Pipeline))
+    (loop,) = (stmt for stmt in loader.stmts if isinstance(stmt, ir.Pipeline))
     kinds = [type(stmt) for stmt in loop.steady]
-    assert kinds.index(aref.LoadGlobal) < kinds.index(aref.Acquire) < kinds.index(aref.StoreScales)
-    assert any(isinstance(stmt, aref.LoadGlobal) for block in loop.prologue for stmt in block)
+    assert kinds.index(ir.LoadGlobal) < kinds.index(ir.Acquire) < kinds.index(ir.StoreScales)
+    assert any(isinstance(stmt, ir.LoadGlobal) for block in loop.prologue for stmt in block)
 
 
-def stores_scales(stmt: aref.Stmt) -> bool:
-    return isinstance(stmt, aref.StoreScales)
+def stores_scales(stmt: ir.Stmt) -> bool:
+    return isinstance(stmt, ir.StoreScales)
 
 
 @pytest.mark.parametrize("inner", [4, 16])
@@ -98,27 +98,27 @@ def test_scales_that_other_work_reads_are_refused(capsys: pytest.CaptureFixture[
     assert re.search(r"format_kernels\.py:\d+: the scales of `acc` are not loaded as the tensor core has them", found)
 
 
-def loader_without(kind: type[aref.Stmt]) -> Callable[[aref.WarpProgram], aref.WarpProgram]:
-    def fault(program: aref.WarpProgram) -> aref.WarpProgram:
+def loader_without(kind: type[ir.Stmt]) -> Callable[[ir.WarpProgram], ir.WarpProgram]:
+    def fault(program: ir.WarpProgram) -> ir.WarpProgram:
         role = next(group.role for group in program.groups if any(map(stores_scales, group.stmts)))
         return changed(program, role, instead(kind, lambda stmt: None))
 
     return fault
 
 
-def from_the_first_slot(program: aref.WarpProgram) -> aref.WarpProgram:
-    def first(stmt: aref.Stmt) -> aref.Stmt:
-        assert isinstance(stmt, aref.StoreScales)
+def from_the_first_slot(program: ir.WarpProgram) -> ir.WarpProgram:
+    def first(stmt: ir.Stmt) -> ir.Stmt:
+        assert isinstance(stmt, ir.StoreScales)
         return replace(stmt, target=replace(stmt.target, cursor=None))
 
     role = next(group.role for group in program.groups if any(map(stores_scales, group.stmts)))
-    return changed(program, role, instead(aref.StoreScales, first))
+    return changed(program, role, instead(ir.StoreScales, first))
 
 
-PLAIN_FAULTS: dict[str, tuple[Callable[[aref.WarpProgram], aref.WarpProgram], str]] = {
-    "no scales are stored": (loader_without(aref.StoreScales), "values"),
-    "there is no fence of proxies": (loader_without(aref.ProxyFence), "proxy-fence"),
-    "slots are not waited for": (loader_without(aref.Acquire), "phase"),
+PLAIN_FAULTS: dict[str, tuple[Callable[[ir.WarpProgram], ir.WarpProgram], str]] = {
+    "no scales are stored": (loader_without(ir.StoreScales), "values"),
+    "there is no fence of proxies": (loader_without(ir.ProxyFence), "proxy-fence"),
+    "slots are not waited for": (loader_without(ir.Acquire), "phase"),
     "all scales go to the first slot": (from_the_first_slot, "order"),
 }  # fmt: skip
 

@@ -25,7 +25,7 @@ from twill.codegen.print.cuda.tcgen05_descriptors import scaled_instruction_desc
 from twill.codegen.verify.abstract.inputs import launch
 from twill.codegen.verify.abstract_machine import verify
 from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
 from twill.kernel.specialization import problem_of
@@ -167,7 +167,7 @@ def held(tensor: torch.Tensor) -> Any:
 def test_scales_behind_pointers_are_copied_row_by_row() -> None:
     """Boxes of 256 bytes, of which a tile of scales for 256 columns and 256 of K has 16."""
     program = blackwell.lowered(BY_POINTERS)
-    loads = [stmt for group in program.groups for stmt in group.stmts if isinstance(stmt, aref.TmaLoad)]
+    loads = [stmt for group in program.groups for stmt in group.stmts if isinstance(stmt, ir.TmaLoad)]
     boxes = [stmt.target.columns for stmt in loads if program.buffers[stmt.target.buffer].name == "sb"]
     assert boxes == [(at, at + 256) for at in range(0, 4096, 256)]
     assert said(BY_POINTERS, {"M": 8, "N": 264, "K": 1024}) == []
@@ -176,19 +176,19 @@ def test_scales_behind_pointers_are_copied_row_by_row() -> None:
 # ---------------------------------------------------------------- what is wrong is found
 
 
-def no_copy_of(name: str) -> Callable[[aref.WarpProgram], Faulty]:
-    def fault(program: aref.WarpProgram) -> Faulty:
+def no_copy_of(name: str) -> Callable[[ir.WarpProgram], Faulty]:
+    def fault(program: ir.WarpProgram) -> Faulty:
         gone = next(buffer.id for buffer in program.buffers if buffer.name == name)
-        return lambda stmt: None if isinstance(stmt, aref.CopyScales) and stmt.source.buffer == gone else stmt
+        return lambda stmt: None if isinstance(stmt, ir.CopyScales) and stmt.source.buffer == gone else stmt
 
     return fault
 
 
-def plain(change: Faulty) -> Callable[[aref.WarpProgram], Faulty]:
+def plain(change: Faulty) -> Callable[[ir.WarpProgram], Faulty]:
     return lambda program: change
 
 
-def exchanged(stmt: aref.Stmt) -> aref.Stmt:
+def exchanged(stmt: ir.Stmt) -> ir.Stmt:
     return replace(stmt, of_a=stmt.of_b, of_b=stmt.of_a)  # type: ignore[attr-defined, call-arg]
 
 
@@ -197,15 +197,15 @@ def first_slot(field: str) -> Faulty:
     return lambda stmt: replace(stmt, **{field: replace(getattr(stmt, field), cursor=None)})
 
 
-def behind_its_product(stmt: aref.Stmt) -> aref.Stmt | None:
+def behind_its_product(stmt: ir.Stmt) -> ir.Stmt | None:
     """Copies that come behind the product which reads them."""
-    if not isinstance(stmt, aref.Pipeline):
+    if not isinstance(stmt, ir.Pipeline):
         return stmt
 
-    def moved(block: tuple[aref.Stmt, ...]) -> tuple[aref.Stmt, ...]:
-        copies = [one for one in block if isinstance(one, aref.CopyScales)]
+    def moved(block: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
+        copies = [one for one in block if isinstance(one, ir.CopyScales)]
         rest = [one for one in block if one not in copies]
-        place = next((n for n, one in enumerate(rest) if isinstance(one, aref.TensorMultiply)), 0)
+        place = next((n for n, one in enumerate(rest) if isinstance(one, ir.TensorMultiply)), 0)
         return (*rest[: place + 1], *copies, *rest[place + 1 :]) if copies else block
 
     return replace(
@@ -214,16 +214,16 @@ def behind_its_product(stmt: aref.Stmt) -> aref.Stmt | None:
     )  # fmt: skip
 
 
-FAULTS: dict[str, tuple[Callable[[aref.WarpProgram], Faulty], str]] = {
+FAULTS: dict[str, tuple[Callable[[ir.WarpProgram], Faulty], str]] = {
     "scales of A are not copied": (no_copy_of("a_scale"), "values"),
     "scales of B are not copied": (no_copy_of("b_scale"), "values"),
-    "each has the other's": (plain(instead(aref.TensorMultiply, exchanged)), "values"),
-    "they are copied to the first columns": (plain(instead(aref.CopyScales, first_slot("target"))), "order"),
-    "they are copied from the first slot": (plain(instead(aref.CopyScales, first_slot("source"))), "values"),
-    "a product reads the first columns": (plain(instead(aref.TensorMultiply, first_slot("of_b"))), "values"),
+    "each has the other's": (plain(instead(ir.TensorMultiply, exchanged)), "values"),
+    "they are copied to the first columns": (plain(instead(ir.CopyScales, first_slot("target"))), "order"),
+    "they are copied from the first slot": (plain(instead(ir.CopyScales, first_slot("source"))), "values"),
+    "a product reads the first columns": (plain(instead(ir.TensorMultiply, first_slot("of_b"))), "values"),
     "copies come behind their product": (plain(behind_its_product), "mma-wait"),
-    "scales are of other blocks": (plain(instead(aref.TensorMultiply, lambda s: replace(s, block=16))), "layout"),  # type: ignore[call-arg]
-    "they are not waited for": (plain(instead(aref.Get, lambda stmt: None)), "phase"),
+    "scales are of other blocks": (plain(instead(ir.TensorMultiply, lambda s: replace(s, block=16))), "layout"),  # type: ignore[call-arg]
+    "they are not waited for": (plain(instead(ir.Get, lambda stmt: None)), "phase"),
 }  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from twill.codegen.gluon import GluonEmission, emit_gluon
 from twill.codegen.lowering import lower
 from twill.codegen.verify.abstract.inputs import launch
 from twill.codegen.verify.abstract_machine import verify
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Number
 from twill.kernel.specialization import problem_of
 from twill.schedule.document import Schedule
@@ -52,7 +52,7 @@ def schedule() -> Schedule:
 
 
 @cache
-def lowered() -> aref.WarpProgram:
+def lowered() -> ir.WarpProgram:
     return lower(extracted().wired, schedule(), machine())
 
 
@@ -76,7 +76,7 @@ def test_the_state_has_one_slot_and_what_adds_up_o_shares_one() -> None:
     assert tensor == {"qk": (2, 128), "o": (1, 64), "state": (1, 64), "o 2": (2, 64)}
     assert program.tensor_columns == 512
     mma = next(group for group in program.groups if group.role == "mma")
-    into = [program.buffers[s.target.buffer].name for s in mma.stmts if isinstance(s, aref.TensorMultiply)]
+    into = [program.buffers[s.target.buffer].name for s in mma.stmts if isinstance(s, ir.TensorMultiply)]
     assert into.count("o") == 2 * into.count("state")
 
 
@@ -100,11 +100,11 @@ def test_the_module_of_gluon_is_read_back_and_computes_the_same(request: pytest.
 
 # (That the state's slot is free follows from the ring of what threads make of it, too.)
 FAULTS: dict[str, tuple[str, type[Any], str, set[str]]] = {
-    "the state is not waited for": ("compute", aref.Get, "state_get", {"order", "phase"}),
-    "the state is not given back": ("compute", aref.Consumed, "state_get", {"deadlock"}),
-    "the state is not handed on": ("mma", aref.Publish, "state_put", {"deadlock"}),
-    "O begins anew while it is read": ("mma", aref.Acquire, "o_put", {"order"}),
-    "the state in bf16 is not handed on": ("compute", aref.Publish, "o_put", {"deadlock"}),
+    "the state is not waited for": ("compute", ir.Get, "state_get", {"order", "phase"}),
+    "the state is not given back": ("compute", ir.Consumed, "state_get", {"deadlock"}),
+    "the state is not handed on": ("mma", ir.Publish, "state_put", {"deadlock"}),
+    "O begins anew while it is read": ("mma", ir.Acquire, "o_put", {"order"}),
+    "the state in bf16 is not handed on": ("compute", ir.Publish, "o_put", {"deadlock"}),
 }
 
 
@@ -122,8 +122,8 @@ def adding(into: str, to: bool) -> Faulty:
     """Products into a ring that all add, or all overwrite."""
     numbers = {b.id for b in lowered().buffers if b.tensor and b.name == into}
 
-    def change(stmt: aref.Stmt) -> aref.Stmt:
-        if not isinstance(stmt, aref.TensorMultiply) or stmt.target.buffer not in numbers:
+    def change(stmt: ir.Stmt) -> ir.Stmt:
+        if not isinstance(stmt, ir.TensorMultiply) or stmt.target.buffer not in numbers:
             return stmt
         return replace(stmt, accumulate=Number(int(to), "i1"))
 

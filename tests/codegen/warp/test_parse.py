@@ -9,14 +9,14 @@ import pytest
 
 from tests.codegen.warp.test_text import EXPECTED, PROGRAM, TILE_PROGRAM
 from twill import exc
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Apply, Element, Expr, Local, Number, Symbol
 from twill.codegen.warp.layout import Along, Blocked
 from twill.codegen.warp.parse import parse
 from twill.codegen.warp.text import text
 
 
-def with_body(*body: aref.Stmt) -> aref.WarpProgram:
+def with_body(*body: ir.Stmt) -> ir.WarpProgram:
     return replace(PROGRAM, groups=(replace(PROGRAM.groups[0], body=body),))
 
 
@@ -41,8 +41,8 @@ EXPRESSIONS: tuple[Expr, ...] = (
 @pytest.mark.parametrize("value", EXPRESSIONS, ids=str)
 def test_an_expression_is_read_back_with_elements_signs_and_attributes(value: Expr) -> None:
     made = with_body(
-        aref.Let("x", value), aref.Fill(0, value), aref.Compute("mul", (value, aref.Reg(4)), 4),
-        aref.StoreGlobal(aref.Window("o", "f32", (aref.WindowAxis(4, *[value] * 4),), value, -0.5), value),
+        ir.Let("x", value), ir.Fill(0, value), ir.Compute("mul", (value, ir.Reg(4)), 4),
+        ir.StoreGlobal(ir.Window("o", "f32", (ir.WindowAxis(4, *[value] * 4),), value, -0.5), value),
     )  # fmt: skip
     assert parse(text(made), TILE_PROGRAM) == made
 
@@ -50,24 +50,24 @@ def test_an_expression_is_read_back_with_elements_signs_and_attributes(value: Ex
 @pytest.mark.parametrize("note", ["why", "line 7", "line 7: why", "a # b", 'a "b"', "if x: y"])
 @pytest.mark.parametrize("line", [0, 12])
 def test_a_note_is_read_back_whatever_it_says(note: str, line: int) -> None:
-    made = with_body(aref.Commit(line=line, note=note))
+    made = with_body(ir.Commit(line=line, note=note))
     assert parse(text(made), TILE_PROGRAM) == made
 
 
 def test_what_the_whole_program_says_is_read_back() -> None:
     one = Apply("compare", (Symbol(3, "N", "i32"), Number(9)), "i1", (("predicate", "lt"), *SIGNED))
     group = PROGRAM.groups[0]
-    tile = aref.Fragment(7, "", "i1", Blocked((3, 5), 1))
-    parts = aref.Fragment(8, "a name", "f32", Along(group.fragments[0].layout, 1, True))  # type: ignore[arg-type]
-    steady = aref.Pipeline("k", "s", Number(4), 0, (), (aref.Commit(),), (), until=one, later=(aref.WaitGroups(0, ()),))
+    tile = ir.Fragment(7, "", "i1", Blocked((3, 5), 1))
+    parts = ir.Fragment(8, "a name", "f32", Along(group.fragments[0].layout, 1, True))  # type: ignore[arg-type]
+    steady = ir.Pipeline("k", "s", Number(4), 0, (), (ir.Commit(),), (), until=one, later=(ir.WaitGroups(0, ()),))
     made = replace(
         PROGRAM,
-        ctas=2, cluster=aref.Cluster(1, meets_first=False),
+        ctas=2, cluster=ir.Cluster(1, meets_first=False),
         groups=(
             replace(
                 group, fragments=(*group.fragments, tile, parts), share=(1, 2), issuer=True, registers=0,
-                start=(aref.Arrive(2),), next=(aref.FetchInstance(),), skip=(aref.Skip(10, Number(2)),),
-                body=(steady, aref.If(one, (), (aref.Commit(),), rare=True), aref.Fence(()), aref.Copy(7, 7)),
+                start=(ir.Arrive(2),), next=(ir.FetchInstance(),), skip=(ir.Skip(10, Number(2)),),
+                body=(steady, ir.If(one, (), (ir.Commit(),), rare=True), ir.Fence(()), ir.Copy(7, 7)),
             ),
         ),
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp import text as warp_text
 from twill.codegen.warp.expression import Apply, CtaNumber, Element, Local, Number, NumPrograms, ProgramId, Symbol, less
 from twill.codegen.warp.layout import Accumulator, Along, Uniform
@@ -13,7 +13,7 @@ COUNTED = Apply("min", (Local("line"), Number(9)), "i32", (("signed", 1),))
 N = Symbol(3, "N", "i32")
 ROW = Local("row")
 TILE = Accumulator(64, 64)
-WINDOW = aref.Window("out", "f32", (aref.WindowAxis(64, Number(1), ROW, None, N),), Number(0), 0.0)
+WINDOW = ir.Window("out", "f32", (ir.WindowAxis(64, Number(1), ROW, None, N),), Number(0), 0.0)
 
 PLACE = Local("place", "u32")
 REST = Apply("rem", (PLACE, NumPrograms(0, "u32")), "u32", UNSIGNED)
@@ -21,123 +21,123 @@ BELOW = Apply("compare", (PLACE, Local("instances", "u32")), "i1", (("predicate"
 CHOICE = Apply("select", (BELOW, Apply("min", (PLACE, CtaNumber("ctas")), "u32", UNSIGNED), CtaNumber("rank")), "u32")
 AT = Apply("min", (PLACE, Number(9, "u32")), "u32", UNSIGNED)
 
-SETUP: tuple[aref.Stmt, ...] = (
-    aref.Define(("instances",), (NumPrograms(0, "u32"),)),
-    aref.Define(("runs",), (less(N, Number(4)),), note="of neighbours"),
-    aref.Given("factor", Apply("div", (N, Number(3)), "i32", (("signed", 1),)), note="of the launch"),
-    aref.SumOver("busy", "line", N, NumPrograms(1), Local("n"), True, ("m", "n"), (COUNTED, Local("m")), note="lines"),
-    aref.AwaitEarlierGrids(),
+SETUP: tuple[ir.Stmt, ...] = (
+    ir.Define(("instances",), (NumPrograms(0, "u32"),)),
+    ir.Define(("runs",), (less(N, Number(4)),), note="of neighbours"),
+    ir.Given("factor", Apply("div", (N, Number(3)), "i32", (("signed", 1),)), note="of the launch"),
+    ir.SumOver("busy", "line", N, NumPrograms(1), Local("n"), True, ("m", "n"), (COUNTED, Local("m")), note="lines"),
+    ir.AwaitEarlierGrids(),
 )
-ONCE: tuple[aref.Stmt, ...] = (
-    aref.Define(("size",), (Apply("cast", (N,), "u32"),)),
-    aref.Evenly("together", Local("instances", "u32"), Number(33, "u32")),
-    aref.Keep((Local("together", "u32"), CtaNumber("cta"), Number(0, "u32"), Number(1, "u32"))),
+ONCE: tuple[ir.Stmt, ...] = (
+    ir.Define(("size",), (Apply("cast", (N,), "u32"),)),
+    ir.Evenly("together", Local("instances", "u32"), Number(33, "u32")),
+    ir.Keep((Local("together", "u32"), CtaNumber("cta"), Number(0, "u32"), Number(1, "u32"))),
 )
 
-WALK: tuple[aref.Stmt, ...] = (
-    aref.ScalarLoop(
+WALK: tuple[ir.Stmt, ...] = (
+    ir.ScalarLoop(
         ("at", "left"), (Number(0), N), less(Local("at"), N),
-        (Apply("add", (Local("at"), Number(1)), "i32"), Local("at")), (aref.Visit(line=5),), line=4,
+        (Apply("add", (Local("at"), Number(1)), "i32"), Local("at")), (ir.Visit(line=5),), line=4,
     ),
 )  # fmt: skip
 
-EVERY_STATEMENT: tuple[aref.Stmt, ...] = (
-    aref.Let("row", Apply("mul", (ProgramId(0), Number(64)), "i32"), line=7),
-    aref.CountReuse("same", (ROW, N)),
-    aref.If(less(ROW, N), (aref.Commit(note="empty"),)),
-    aref.Pipeline(
-        "k", "step", N, 1, prologue=((aref.Get(10),),), steady=(aref.Consumed(10),), epilogue=((aref.Advance(10),),),
+EVERY_STATEMENT: tuple[ir.Stmt, ...] = (
+    ir.Let("row", Apply("mul", (ProgramId(0), Number(64)), "i32"), line=7),
+    ir.CountReuse("same", (ROW, N)),
+    ir.If(less(ROW, N), (ir.Commit(note="empty"),)),
+    ir.Pipeline(
+        "k", "step", N, 1, prologue=((ir.Get(10),),), steady=(ir.Consumed(10),), epilogue=((ir.Advance(10),),),
         interval=128, line=9,
     ),
-    aref.Acquire(10),
-    aref.Expect(10, 8192),
-    aref.Settle(10),
-    aref.MakeMap(1, 0, (N, None), (ROW, Number(1)), N),
-    aref.ShowMaps((1, 1)),
-    aref.TmaLoad(0, (ROW, Number(0)), aref.SlotRef(0, 10, (0, 64), (0, 64)), 10),
-    aref.Publish(10),
-    aref.Fence((0,)),
-    aref.Multiply(0, aref.SlotRef(0, 10), aref.SlotRef(0, 10), False, True, 64, "bf16", True),
-    aref.Multiply(0, 1, aref.SlotRef(0, 10), False, False, 64, "bf16", False, line=11),
-    aref.WaitGroups(1, (0,)),
-    aref.Fill(0, Number(0.0, "f32")),
-    aref.Range(2, 64),
-    aref.Compute("compare", (aref.Reg(0), aref.Reg(2, (0, -1))), 3, (("predicate", "lt"), ("signed", 1))),
-    aref.Compute("add", (aref.Reg(4), Element(4, "f32")), 4),
-    aref.Reduce(0, 2, 1, "add"),
-    aref.Reduce(0, 2, 0, "max", scratch=0, barrier=2),
-    aref.Copy(0, 5),
-    aref.LoadShared(aref.SlotRef(0), 1, transposed=True),
-    aref.StoreShared(1, aref.SlotRef(0), columns=(0, 32)),
-    aref.LoadGlobal(WINDOW, 2, mask=3),
-    aref.StoreGlobal(WINDOW, aref.Reg(2), combine="add"),
-    aref.ProxyFence(),
-    aref.Sync(2),
-    aref.Arrive(2),
-    aref.TmaStore(0, (ROW, Number(0)), aref.SlotRef(0), combine="add"),
-    aref.TmaStore(0, (ROW, Number(0)), aref.SlotRef(0), passing=True),
-    aref.Skip(10, N),
-    aref.BulkCommit(),
-    aref.BulkWait(0, read=True),
-    aref.FetchInstance(),
-    aref.PublishInstance(
-        aref.SlotRef(0, 10), (REST, Number(0, "u32"), Local("cached", "u32")), BELOW,
-        (aref.Define(("rest", "chosen"), (REST, CHOICE), note="both"),),
+    ir.Acquire(10),
+    ir.Expect(10, 8192),
+    ir.Settle(10),
+    ir.MakeMap(1, 0, (N, None), (ROW, Number(1)), N),
+    ir.ShowMaps((1, 1)),
+    ir.TmaLoad(0, (ROW, Number(0)), ir.SlotRef(0, 10, (0, 64), (0, 64)), 10),
+    ir.Publish(10),
+    ir.Fence((0,)),
+    ir.Multiply(0, ir.SlotRef(0, 10), ir.SlotRef(0, 10), False, True, 64, "bf16", True),
+    ir.Multiply(0, 1, ir.SlotRef(0, 10), False, False, 64, "bf16", False, line=11),
+    ir.WaitGroups(1, (0,)),
+    ir.Fill(0, Number(0.0, "f32")),
+    ir.Range(2, 64),
+    ir.Compute("compare", (ir.Reg(0), ir.Reg(2, (0, -1))), 3, (("predicate", "lt"), ("signed", 1))),
+    ir.Compute("add", (ir.Reg(4), Element(4, "f32")), 4),
+    ir.Reduce(0, 2, 1, "add"),
+    ir.Reduce(0, 2, 0, "max", scratch=0, barrier=2),
+    ir.Copy(0, 5),
+    ir.LoadShared(ir.SlotRef(0), 1, transposed=True),
+    ir.StoreShared(1, ir.SlotRef(0), columns=(0, 32)),
+    ir.LoadGlobal(WINDOW, 2, mask=3),
+    ir.StoreGlobal(WINDOW, ir.Reg(2), combine="add"),
+    ir.ProxyFence(),
+    ir.Sync(2),
+    ir.Arrive(2),
+    ir.TmaStore(0, (ROW, Number(0)), ir.SlotRef(0), combine="add"),
+    ir.TmaStore(0, (ROW, Number(0)), ir.SlotRef(0), passing=True),
+    ir.Skip(10, N),
+    ir.BulkCommit(),
+    ir.BulkWait(0, read=True),
+    ir.FetchInstance(),
+    ir.PublishInstance(
+        ir.SlotRef(0, 10), (REST, Number(0, "u32"), Local("cached", "u32")), BELOW,
+        (ir.Define(("rest", "chosen"), (REST, CHOICE), note="both"),),
     ),
-    aref.Recall(),
-    aref.Seek("line", "before", "here", AT, N, NumPrograms(1), Local("n"), ("n",), (COUNTED,)),
-    aref.SetProgramId(1, REST),
-    aref.StopUnless(Local("told.w", "u32")),
-    aref.ReceiveInstance(aref.SlotRef(0, 10)),
-    aref.Scan(0, 0, 1, "add", 0, 2, reverse=True),
-    aref.Rearrange((0, 0), 0, 7, (2, 4), (-1, 0), 0, 2),
-    aref.TensorMultiply(
-        aref.SlotRef(0, 10), aref.SlotRef(0, 10), aref.SlotRef(0), False, True, 64, "bf16", less(N, Number(4))
+    ir.Recall(),
+    ir.Seek("line", "before", "here", AT, N, NumPrograms(1), Local("n"), ("n",), (COUNTED,)),
+    ir.SetProgramId(1, REST),
+    ir.StopUnless(Local("told.w", "u32")),
+    ir.ReceiveInstance(ir.SlotRef(0, 10)),
+    ir.Scan(0, 0, 1, "add", 0, 2, reverse=True),
+    ir.Rearrange((0, 0), 0, 7, (2, 4), (-1, 0), 0, 2),
+    ir.TensorMultiply(
+        ir.SlotRef(0, 10), ir.SlotRef(0, 10), ir.SlotRef(0), False, True, 64, "bf16", less(N, Number(4))
     ),
-    aref.TensorMultiply(
-        aref.SlotRef(0, 10), aref.SlotRef(0, 10), aref.SlotRef(0), False, True, 64, "i8", Number(1, "i1"),
-        aref.SlotRef(0, 10), aref.SlotRef(0), 16,
+    ir.TensorMultiply(
+        ir.SlotRef(0, 10), ir.SlotRef(0, 10), ir.SlotRef(0), False, True, 64, "i8", Number(1, "i1"),
+        ir.SlotRef(0, 10), ir.SlotRef(0), 16,
     ),
-    aref.CopyScales(aref.SlotRef(0, 10), aref.SlotRef(0), 128),
-    aref.StoreScales(2, aref.SlotRef(0, 10)),
-    aref.LoadAccumulator(aref.SlotRef(0, 10), 0),
-    aref.StoreAccumulator(0, aref.SlotRef(0, 10, None, (0, 32))),
-    aref.Consumed(10, behind=True),
-    aref.Copy(0, 5, (0, 64)),
-    aref.Histogram(4, 2, 0, 2, 3),
-    aref.SumParts(0, 0, ProgramId(0), ProgramId(1), NumPrograms(1), 0, 2),
-    aref.Elect(2, ("old",), (Local("was"),), 0, (
-        aref.Atomic("was", "N", Number(7, "i64"), (Number(0), Number(1)), "cas", "i32", "acq_rel"),
-        aref.Atomic("now", "N", Number(7, "i64"), (), "load", "i32", "relaxed", less(Local("was"), Number(1))),
+    ir.CopyScales(ir.SlotRef(0, 10), ir.SlotRef(0), 128),
+    ir.StoreScales(2, ir.SlotRef(0, 10)),
+    ir.LoadAccumulator(ir.SlotRef(0, 10), 0),
+    ir.StoreAccumulator(0, ir.SlotRef(0, 10, None, (0, 32))),
+    ir.Consumed(10, behind=True),
+    ir.Copy(0, 5, (0, 64)),
+    ir.Histogram(4, 2, 0, 2, 3),
+    ir.SumParts(0, 0, ProgramId(0), ProgramId(1), NumPrograms(1), 0, 2),
+    ir.Elect(2, ("old",), (Local("was"),), 0, (
+        ir.Atomic("was", "N", Number(7, "i64"), (Number(0), Number(1)), "cas", "i32", "acq_rel"),
+        ir.Atomic("now", "N", Number(7, "i64"), (), "load", "i32", "relaxed", less(Local("was"), Number(1))),
     )),
-    aref.Elect(2),
-    aref.ReceiveElected(aref.SlotRef(0, 10), ("told", "more"), ("i32", "f32")),
+    ir.Elect(2),
+    ir.ReceiveElected(ir.SlotRef(0, 10), ("told", "more"), ("i32", "f32")),
 )  # fmt: skip
 
 TILE_PROGRAM = TileProgram("all", "bf16", "all.py", (Argument("N", 3, TileType((), "i32"), 1),), (), ())
 
-PROGRAM = aref.WarpProgram(
+PROGRAM = ir.WarpProgram(
     program=TILE_PROGRAM,
     machine="h100",
     maps=(
-        aref.TensorMapSpec(0, "x", "bf16", (N, None), (Symbol(4, "stride", "i32"), Number(1)), N, (64, 64), 128),
-        aref.TensorMapSpec(1, "y", "bf16", (None, None), (Number(0), Number(0)), Number(0), (64, 64), 128, made=1),
+        ir.TensorMapSpec(0, "x", "bf16", (N, None), (Symbol(4, "stride", "i32"), Number(1)), N, (64, 64), 128),
+        ir.TensorMapSpec(1, "y", "bf16", (None, None), (Number(0), Number(0)), Number(0), (64, 64), 128, made=1),
     ),
-    buffers=(aref.Buffer(0, "x", (64, 64), "bf16", 128, 128, 2, 8192, 0),),
-    arefs=(aref.Aref(0, "x", (0,), 2, 0, (0,), "tma", 8192, 1, 4),),
-    barriers=(aref.NamedBarrier(1, "turn", (0,), 128), aref.NamedBarrier(2, "scratch", (0,), 128)),
+    buffers=(ir.Buffer(0, "x", (64, 64), "bf16", 128, 128, 2, 8192, 0),),
+    arefs=(ir.Aref(0, "x", (0,), 2, 0, (0,), "tma", 8192, 1, 4),),
+    barriers=(ir.NamedBarrier(1, "turn", (0,), 128), ir.NamedBarrier(2, "scratch", (0,), 128)),
     groups=(
-        aref.WarpGroup(
+        ir.WarpGroup(
             0, "consumer", 128, 240, False,
             fragments=(
-                aref.Fragment(0, "acc", "f32", TILE), aref.Fragment(1, "p", "bf16", TILE),
-                aref.Fragment(2, "rows", "f32", Along(TILE, 1)), aref.Fragment(3, "mask", "i1", TILE),
-                aref.Fragment(4, "mean", "f32", Uniform()), aref.Fragment(5, "acc", "f32", TILE),
+                ir.Fragment(0, "acc", "f32", TILE), ir.Fragment(1, "p", "bf16", TILE),
+                ir.Fragment(2, "rows", "f32", Along(TILE, 1)), ir.Fragment(3, "mask", "i1", TILE),
+                ir.Fragment(4, "mean", "f32", Uniform()), ir.Fragment(5, "acc", "f32", TILE),
             ),
-            cursors=(aref.Cursor(10, "x_read", 0),),
+            cursors=(ir.Cursor(10, "x_read", 0),),
             body=EVERY_STATEMENT,
-            finish=(aref.BulkWait(0, read=False),),
-            loop=aref.InstanceLoop(CtaNumber("cta"), Local("instances", "u32"), CtaNumber("ctas")),
+            finish=(ir.BulkWait(0, read=False),),
+            loop=ir.InstanceLoop(CtaNumber("cta"), Local("instances", "u32"), CtaNumber("ctas")),
         ),
     ),
     shared=16416,
@@ -254,6 +254,6 @@ def test_every_statement_is_one_line_with_names_lines_and_notes() -> None:
 
 
 def test_every_kind_of_statement_has_a_form() -> None:
-    kinds = {kind for kind in vars(aref).values() if isinstance(kind, type) and issubclass(kind, aref.Stmt)}
-    shown = {type(stmt) for stmt in aref.walk((*SETUP, *ONCE, *WALK, *EVERY_STATEMENT))}
-    assert kinds - {aref.Stmt, aref.SchedulingStmt} == shown
+    kinds = {kind for kind in vars(ir).values() if isinstance(kind, type) and issubclass(kind, ir.Stmt)}
+    shown = {type(stmt) for stmt in ir.walk((*SETUP, *ONCE, *WALK, *EVERY_STATEMENT))}
+    assert kinds - {ir.Stmt, ir.SchedulingStmt} == shown

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass
 
 from twill import exc
 from twill.codegen.compile.listing import Listing
@@ -43,20 +42,12 @@ class Remark:
 
 
 @dataclass(frozen=True)
-class MmaLoop:
-    """A loop of the compiled code that multiplies. counts: multiplies per shape in one pass, inner loops included."""
-
-    place: SourceLine | None
-    counts: Mapping[str, int]
-
-
-@dataclass(frozen=True)
 class KernelFacts:
     """One function of a build. Registers are per thread; the rest are bytes per thread or (shared) per CTA.
 
-    registers: what ptxas reports, of kernels with budgets the count at entry. mmas: multiplies per shape in the
-    whole function. read_from: which listing they were counted in. most_spills: the line with the most spilling
-    instructions; nested_spills: how many of them lie in a loop within a loop. Both are known only from SASS.
+    registers: what ptxas reports, of kernels with budgets the count at entry. mma_loops: of each loop that multiplies,
+    how often in one pass by shapes, inner loops included. most_spills: the line with the most spilling instructions;
+    nested_spills: how many of them lie in a loop within a loop. Both are known only from SASS.
     """
 
     function: str
@@ -65,11 +56,8 @@ class KernelFacts:
     spill_stores: int
     spill_loads: int
     static_shared: int
-    barriers: int
     remarks: tuple[Remark, ...] = ()
-    mmas: Mapping[str, int] = field(default_factory=dict)
-    mma_loops: tuple[MmaLoop, ...] = ()
-    read_from: Literal["sass", "ptx"] = "ptx"
+    mma_loops: tuple[Mapping[str, int], ...] = ()
     most_spills: SourceLine | None = None
     nested_spills: int | None = None
     first_mma: SourceLine | None = None
@@ -86,7 +74,6 @@ _COMPILING = re.compile(r"Compiling entry function '([^']+)'")
 _STACK = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
 _SHARED = re.compile(r"(\d+) bytes smem")
-_BARRIERS = re.compile(r"used (\d+) barriers")
 _REMARK = re.compile(r"^ptxas (?:info|warning)\s*:\s*(?:\((C\d+)\)\s*)?(.*)$")
 _IN_FUNCTION = re.compile(r"function '([^']+)'")
 _AT_LINE = re.compile(r" in (?:around )?line (\d+)")  # of the PTX
@@ -121,11 +108,8 @@ def _function(
         spill_stores=stores,
         spill_loads=loads,
         static_shared=_number(_SHARED, text),
-        barriers=_number(_BARRIERS, text),
         remarks=(*remarks.get(name, ()), *remarks.get("", ())),
-        mmas=dict(counted.mmas()) if counted else {},
-        mma_loops=_mma_loops(counted) if counted else (),
-        read_from="sass" if in_sass else "ptx",
+        mma_loops=tuple(counts for loop in counted.loops() if (counts := counted.mmas(loop))) if counted else (),
         most_spills=in_sass.most_frequent_place(_SPILL) if in_sass else None,
         nested_spills=_nested(in_sass, _SPILL) if in_sass else None,
         first_mma=in_ptx.first_place(compiled.MMA) if in_ptx else None,
@@ -138,12 +122,6 @@ def _nested(listing: Listing, opcodes: re.Pattern[str]) -> int:
     bodies = [loop.entries for loop in listing.loops()]
     matching = (at for at, entry in enumerate(listing.entries) if opcodes.match(entry.opcode))
     return sum(sum(at in body for body in bodies) > 1 for at in matching)
-
-
-def _mma_loops(listing: Listing) -> tuple[MmaLoop, ...]:
-    """The loops that multiply."""
-    counted = ((listing.entries[loop.header].place, listing.mmas(loop)) for loop in listing.loops())
-    return tuple(MmaLoop(place, dict(counts)) for place, counts in counted if counts)
 
 
 def _listing(listings: tuple[Listing, ...], name: str) -> Listing | None:

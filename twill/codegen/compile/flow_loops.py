@@ -2,82 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from twill.reach import reach
 
 
 def natural_loops(successors: Sequence[Sequence[int]]) -> dict[int, set[int]]:
     """Header -> all nodes of its loop, for a graph entered at node 0. Loops of one header are one."""
-    order = _reverse_postorder(successors)
-    predecessors: dict[int, list[int]] = {node: [] for node in order}
-    for node in order:
-        for after in successors[node]:
-            predecessors[after].append(node)
-    parent = _dominator_parents(order, predecessors)
-    number = {node: i for i, node in enumerate(order)}
+    import networkx as nx
+
+    flow = nx.DiGraph((node, after) for node, behind in enumerate(successors) for after in behind)
+    if 0 not in flow:
+        return {}
+    number = {node: place for place, node in enumerate(nx.dfs_postorder_nodes(flow, 0))}  # of what is reachable
+    parent = nx.immediate_dominators(flow, 0)
     loops: dict[int, set[int]] = {}
-    for node in order:
-        for after in successors[node]:
-            if number[after] <= number[node] and _dominates(after, node, parent):  # a dominator comes first
-                loops.setdefault(after, {after}).update(_reaching(node, after, predecessors))
+    live = flow.subgraph(number)
+    for node, header in live.edges:
+        if number[header] >= number[node] and header in _dominators(node, parent):  # a dominator is left last
+            loops.setdefault(header, {header}).update(_reaching(node, header, live.pred))
     return loops
 
 
-def _reverse_postorder(successors: Sequence[Sequence[int]]) -> list[int]:
-    """Reachable nodes, each before what follows it, loops aside."""
-    if not successors:
-        return []
-    seen, done = {0}, []
-    stack = [(0, iter(successors[0]))]
-    while stack:
-        node, rest = stack[-1]
-        after = next((n for n in rest if n not in seen), None)
-        if after is None:
-            done.append(node)
-            stack.pop()
-            continue
-        seen.add(after)
-        stack.append((after, iter(successors[after])))
-    return done[::-1]
-
-
-def _dominator_parents(order: list[int], predecessors: dict[int, list[int]]) -> dict[int, int]:
-    """Each node's immediate dominator, the entry's being itself (Cooper, Harvey, Kennedy: A Simple, Fast Dominance
-    Algorithm)."""
-    number = {node: i for i, node in enumerate(order)}
-    parent = {node: node for node in order[:1]}
-    changed = True
-    while changed:
-        changed = False
-        for node in order[1:]:
-            known = [p for p in predecessors[node] if p in parent]
-            best = known[0]
-            for other in known[1:]:
-                while best != other:
-                    if number[best] > number[other]:
-                        best = parent[best]
-                    else:
-                        other = parent[other]
-            if parent.get(node) != best:
-                parent[node], changed = best, True
-    return parent
-
-
-def _dominates(above: int, node: int, parent: dict[int, int]) -> bool:
-    """Whether every way to `node` passes `above`."""
-    while node != above and parent[node] != node:
+def _dominators(node: int, parent: Mapping[int, int]) -> Iterator[int]:
+    """The nodes that every way to `node` passes, itself first."""
+    yield node
+    while node in parent:
         node = parent[node]
-    return node == above
+        yield node
 
 
-def _reaching(node: int, header: int, predecessors: dict[int, list[int]]) -> set[int]:
+def _reaching(node: int, header: int, predecessors: Mapping[int, Iterable[int]]) -> set[int]:
     """Nodes from which `node` can be reached without passing `header`."""
-    found, stack = {node}, [node]
-    while stack:
-        current = stack.pop()
-        if current == header:
-            continue
-        for before in predecessors[current]:
-            if before not in found:
-                found.add(before)
-                stack.append(before)
-    return found
+    return reach([node], lambda at: () if at == header else predecessors[at])

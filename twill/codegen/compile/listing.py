@@ -21,7 +21,6 @@ class ListedInstruction:
     none. falls_through: whether the next entry may follow."""
 
     opcode: str
-    operands: str
     place: SourceLine | None
     text_line: int
     jump: int = -1
@@ -103,7 +102,7 @@ def _sass_events(text: str) -> Iterator[tuple[str, int, tuple[str, ...]]]:
             branch = _SASS_TARGET.match(operands) if _SASS_BRANCH.match(opcode) else None
             always = not predicate and not (branch and branch.group(1).strip())  # as in BRA P6, `(target)
             stops = always and bool(branch or _SASS_ENDS.match(opcode))
-            yield "entry", number, (opcode, operands.strip(), branch.group(2) if branch else "", "stops" * stops)
+            yield "entry", number, (opcode, branch.group(2) if branch else "", "stops" * stops)
 
 
 # ---------------------------------------------------------------- PTX
@@ -111,7 +110,7 @@ def _sass_events(text: str) -> Iterator[tuple[str, int, tuple[str, ...]]]:
 _ENTRY = re.compile(r"\s*(?:\.visible\s+|\.weak\s+)?\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
 _LOC = re.compile(r"\s*\.loc\s+(\d+)\s+(\d+)(?:.*inlined_at\s+(\d+)\s+(\d+))?")
 _PTX_LABEL = re.compile(r"\s*([$\w]+):\s*$")
-_PTX_ENTRY = re.compile(r"\s*(@!?%?\w+\s+)?([a-z][\w.:]*)(?:\s+([^;]*))?;")
+_PTX_ENTRY = re.compile(r"\s*(@!?%?\w+\s+)?([a-z][\w.:]*)(?:\s+[^;]*)?;")
 _PTX_BRANCH = re.compile(r"\s*(?:@!?%?\w+\s+)?bra(?:\.uni)?\s+([$\w]+);")
 _PTX_STOPS = re.compile(r"(?:bra|brx|ret|exit)\b")
 _NO_INSTRUCTION = frozenset({"", "//", "{", "}", ")"})  # what other lines begin with
@@ -136,9 +135,9 @@ def _ptx_events(text: str) -> Iterator[tuple[str, int, tuple[str, ...]]]:
         elif line.endswith(":") and _PTX_LABEL.match(line):
             yield "label", number, (labels[number],)
         elif line[:2] not in _NO_INSTRUCTION and (found := _PTX_ENTRY.match(line)):
-            predicate, opcode, operands = found.group(1), found.group(2), (found.group(3) or "").strip()
+            predicate, opcode = found.groups()
             stops = not predicate and bool(_PTX_STOPS.match(opcode))
-            yield "entry", number, (opcode, operands, labels.get(number, ""), "stops" * stops)
+            yield "entry", number, (opcode, labels.get(number, ""), "stops" * stops)
 
 
 def _scoped_labels(text: str) -> dict[int, str]:
@@ -167,10 +166,10 @@ def _scoped_labels(text: str) -> dict[int, str]:
 
 @dataclass
 class _Raw:
-    """A function being read: of each entry opcode, operands, place, line, the label that it jumps to, and whether the
-    next one may follow; and where labels point."""
+    """A function being read: of each entry opcode, place, line, the label that it jumps to, and whether the next one
+    may follow; and where labels point."""
 
-    entries: list[tuple[str, str, SourceLine | None, int, str, bool]]
+    entries: list[tuple[str, SourceLine | None, int, str, bool]]
     labels: dict[str, int]
 
 
@@ -189,14 +188,14 @@ def _split(events: Iterator[tuple[str, int, tuple[str, ...]]]) -> dict[str, _Raw
         elif kind == "label":
             current.labels[values[0]] = len(current.entries)
         else:
-            current.entries.append((values[0], values[1], place, number, values[2], not values[3]))
+            current.entries.append((values[0], place, number, values[1], not values[2]))
     return functions
 
 
 def _resolved(name: str, raw: _Raw) -> Listing:
     """Labels replaced by the entries they stand before."""
     entries = (
-        ListedInstruction(opcode, operands, place, line, raw.labels.get(label, -1), follows)
-        for opcode, operands, place, line, label, follows in raw.entries
+        ListedInstruction(opcode, place, line, raw.labels.get(label, -1), follows)
+        for opcode, place, line, label, follows in raw.entries
     )
     return Listing(name, tuple(entries))

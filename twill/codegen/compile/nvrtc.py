@@ -53,7 +53,6 @@ def compile_cubin(
     lines: KernelLines | None = None,
     defines: Mapping[str, str] | None = None,
     accept_slow: bool = False,
-    count_in_sass: bool = False,
     fused: bool = True,
     persistent: bool = False,
     last_resort: bool = False,
@@ -65,8 +64,7 @@ def compile_cubin(
     fused: products of floats and the sums that they go into may become one instruction, rounded once.
     persistent: all that the kernel does is in loops over program instances.
     last_resort: as for `twill.codegen.compile.facts.refuse`.
-    count_in_sass: count multiplies in the machine code rather than in the PTX; the disassembler takes longer than the
-    compiler, so it runs only for this and to find the line of a spill.
+    The disassembler takes longer than the compiler, so it runs only to find the line of a spill.
 
     Errors: BuildToolsMissing; CompilerTooOld; CudaRejected with the compiler's log; BuildRejected unless `accept_slow`.
     """
@@ -76,7 +74,7 @@ def compile_cubin(
         cubin, ptx, log = _nvrtc(text, arch, dict(defines or {}), fused, again=True)
     in_ptx = read_ptx(ptx)
     facts = read_facts(log, in_ptx)
-    if count_in_sass or any(fact.spill_stores or fact.spill_loads for fact in facts):
+    if any(fact.spill_stores or fact.spill_loads for fact in facts):
         facts = read_facts(log, in_ptx, read_sass(disassemble(cubin) or ""))
     build = Build(arch=arch, source=text, cubin=cubin, ptx=ptx, log=log, facts=facts)
     return build if accept_slow else accepted(build, lines or KernelLines(name, {}, name), persistent, last_resort)

@@ -55,7 +55,7 @@ def assign(
     a second computing warp group. Raises ScheduleMismatch, UnsupportedInKernel.
     """
     if candidate.direct:
-        schedule = direct_schedule(schedule, machine, candidate.threads, candidate.late)
+        schedule = direct_schedule(schedule, candidate.threads, candidate.late)
     groups, group_of = warp_groups(schedule)
     groups, group_of = with_room_for_mmas(groups, group_of, schedule, machine)
     groups, group_of = with_room_for_ctas(groups, group_of, schedule, machine, candidate.ctas)

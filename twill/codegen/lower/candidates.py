@@ -192,7 +192,7 @@ def ways_to_load(schedule: Schedule, machine: Machine) -> Iterator[tuple[int, Sc
     That is a choice of kernels without loops, where registers for more CTAs come of it; it comes first where there are
     not enough for one CTA without it, and fewer with it."""
     for threads, early in direct_schedules(schedule, machine):
-        late = direct_schedule(schedule, machine, threads, late=True)
+        late = direct_schedule(schedule, threads, late=True)
         held, more = (held_ctas(one, machine) for one in (early, late))
         ways = [(threads, early, False)]
         fewer = late.warp_groups[0].registers < early.warp_groups[0].registers

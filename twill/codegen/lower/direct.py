@@ -31,7 +31,7 @@ def is_straight(schedule: Schedule) -> bool:
     return all(loop.trip == INSTANCES for loop in schedule.loops)
 
 
-def direct_schedule(schedule: Schedule, machine: Machine, threads: int = THREADS, late: bool = False) -> Schedule:
+def direct_schedule(schedule: Schedule, threads: int = THREADS, late: bool = False) -> Schedule:
     """The same kernel in one warp group of so many threads, whose registers are those of the tiles that live at
     once. late: where tiles are loaded in front of their first readers."""
     most = max((_registers(loop, threads, late) for loop in schedule.loops), default=0)
@@ -51,7 +51,7 @@ def direct_schedules(schedule: Schedule, machine: Machine) -> list[tuple[int, Sc
     two of its largest tile, the one that is loaded and what is made of it; the fewest threads first. (16-bit tiles are
     counted as if each element had a register, so the compiler may find room in fewer.)"""
     most, spare = machine.context(COMPUTE).max_registers, machine.emitting.spare_registers.whole
-    made = [(threads, direct_schedule(schedule, machine, threads)) for threads in WIDTHS]
+    made = [(threads, direct_schedule(schedule, threads)) for threads in WIDTHS]
     return sorted(made, key=lambda one: 2 * _largest(schedule, one[0]) + spare > most)
 
 

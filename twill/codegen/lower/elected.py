@@ -24,21 +24,8 @@ from twill import exc
 from twill.codegen.lower.reductions import scratch_of
 from twill.codegen.lower.scalar_loops import lowered_region
 from twill.codegen.targets.base import LANES
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Element, Expr, Local
-from twill.codegen.warp.program import (
-    Acquire,
-    Advance,
-    Aref,
-    BulkWait,
-    Consumed,
-    Elect,
-    Get,
-    ProxyFence,
-    Publish,
-    ReceiveElected,
-    SlotRef,
-    Stmt,
-)
 from twill.tile.program import TileProgram, loops_of, reads
 from twill.tile.uniformity import written_bases
 from twill.tile.vocabulary import ELECTED
@@ -116,16 +103,16 @@ def elect(task: Task, step: Step, scope: LoweringScope, bulk: bool) -> None:
     line = step.op.line
     for group in waiting:
         before = tools.cursors.of(_before(task, group, scope), "get")
-        scope.made += [Get(before, line=line), Consumed(before), Advance(before)]
+        scope.made += [ir.Get(before, line=line), ir.Consumed(before), ir.Advance(before)]
     if len(plan.groups) > 1:
         scope.made += _over(bulk, line)
     put = tools.cursors.of(ring, "put") if ring is not None else -1
-    scope.made += [Acquire(put, line=line)] if ring is not None else []
+    scope.made += [ir.Acquire(put, line=line)] if ring is not None else []
     names_used, values = tuple(name.name for name, _ in used), tuple(value for _, value in used)
-    scope.made.append(Elect(barrier, names_used, values, scratch, lowered.stmts, line=line))
-    scope.made += [Publish(put), Advance(put)] if ring is not None else []
+    scope.made.append(ir.Elect(barrier, names_used, values, scratch, lowered.stmts, line=line))
+    scope.made += [ir.Publish(put), ir.Advance(put)] if ring is not None else []
     if len(plan.groups) > 1:
-        scope.made.append(ProxyFence(memory=True, line=line))
+        scope.made.append(ir.ProxyFence(memory=True, line=line))
 
 
 def follow(task: Task, step: Step, scope: LoweringScope, bulk: bool) -> None:
@@ -139,12 +126,18 @@ def follow(task: Task, step: Step, scope: LoweringScope, bulk: bool) -> None:
     used = [name for name in names if isinstance(name, Local)]
     ring = _told(task, len(used), waiting, scope)
     put, get = tools.cursors.of(_before(task, tools.own, scope), "put"), tools.cursors.of(ring, "get")
-    scope.made += [Acquire(put, line=line), *_over(bulk, line), Publish(put), Advance(put), Get(get, line=line)]
+    scope.made += [
+        ir.Acquire(put, line=line),
+        *_over(bulk, line),
+        ir.Publish(put),
+        ir.Advance(put),
+        ir.Get(get, line=line),
+    ]
     if used:
         words = tuple(name.name for name in used)
         elements = tuple(name.element for name in used)
-        scope.made.append(ReceiveElected(SlotRef(ring.buffers[0], get), words, elements, line=line))
-    scope.made += [Consumed(get), Advance(get), ProxyFence(memory=True, line=line)]
+        scope.made.append(ir.ReceiveElected(ir.SlotRef(ring.buffers[0], get), words, elements, line=line))
+    scope.made += [ir.Consumed(get), ir.Advance(get), ir.ProxyFence(memory=True, line=line)]
 
 
 def told_results(step: Step, scope: LoweringScope) -> frozenset[int]:
@@ -152,14 +145,14 @@ def told_results(step: Step, scope: LoweringScope) -> frozenset[int]:
     return _read(scope.plan.wired.program).intersection(step.op.results)
 
 
-def _over(bulk: bool, line: int) -> Iterator[Stmt]:
+def _over(bulk: bool, line: int) -> Iterator[ir.Stmt]:
     """What a group stored is over, and seen by whoever learns that the group has come so far."""
     if bulk:
-        yield BulkWait(0, read=False, line=line)
-    yield ProxyFence(memory=True, line=line)
+        yield ir.BulkWait(0, read=False, line=line)
+    yield ir.ProxyFence(memory=True, line=line)
 
 
-def _told(task: Task, words: int, waiting: tuple[int, ...], scope: LoweringScope) -> Aref:
+def _told(task: Task, words: int, waiting: tuple[int, ...], scope: LoweringScope) -> ir.Aref:
     """The ring through which others learn of what one thread did."""
     groups = {group.id: group for group in scope.plan.groups}
     empty = sum(1 if groups[g].issuer else groups[g].threads // LANES for g in waiting)
@@ -167,14 +160,14 @@ def _told(task: Task, words: int, waiting: tuple[int, ...], scope: LoweringScope
     return _ring(f"told {task.place[0]} {task.place[1]}", size, task.groups[0], waiting, empty, scope)
 
 
-def _before(task: Task, group: int, scope: LoweringScope) -> Aref:
+def _before(task: Task, group: int, scope: LoweringScope) -> ir.Aref:
     """The ring through which a group says that it has come so far. Nothing is in it but its barriers."""
     own = {one.id: one for one in scope.plan.groups}[task.groups[0]]
     name = f"before {task.place[0]} {task.place[1]} of {group}"
     return _ring(name, LEAST, group, task.groups, own.threads // LANES, scope)
 
 
-def _ring(name: str, size: int, producer: int, consumers: tuple[int, ...], empty: int, scope: LoweringScope) -> Aref:
+def _ring(name: str, size: int, producer: int, consumers: tuple[int, ...], empty: int, scope: LoweringScope) -> ir.Aref:
     """The ring of that name, of one slot; made by whoever asks first. empty: arrivals that give a slot back."""
     memory = scope.tools.memory
     for known in memory.arefs:

@@ -13,23 +13,8 @@ from twill.codegen.lower.task import Task
 from twill.codegen.lower.tensor_memory import accumulates
 from twill.codegen.lower.tensor_use import EVERY_ITERATION, continues, last_of
 from twill.codegen.lower.values import fetched, fetches, touched
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Number
-from twill.codegen.warp.program import (
-    Acquire,
-    Advance,
-    Compute,
-    Copy,
-    CopyScales,
-    Fence,
-    Fill,
-    LoadShared,
-    Multiply,
-    Publish,
-    Reg,
-    SlotRef,
-    Stmt,
-    TensorMultiply,
-)
 from twill.tile.interpret.block_scales import SCALE_OPERANDS
 from twill.tile.operand_order import QUADS
 
@@ -44,39 +29,39 @@ class MmaLowering:
         """The fragments of an MMA that its retirement frees."""
         return tuple(map(self.registers.of, touched(self.plan, task)))
 
-    def issue(self, task: Task, scope: LoweringScope) -> list[Stmt]:
+    def issue(self, task: Task, scope: LoweringScope) -> list[ir.Stmt]:
         """Fence and multiply; or multiply into tensor memory."""
         if self.plan.is_in_tensor_memory(task):
             return list(self.issue_into_tensor_memory(task, scope))
         step = self.plan.last_step(task)
         accumulator = self.registers.of(task.made)
-        made: list[Stmt] = []
+        made: list[ir.Stmt] = []
         accumulate = self.start_accumulator(task, scope, accumulator, made)
-        mmas: list[Stmt] = []
+        mmas: list[ir.Stmt] = []
         touched = [accumulator]
         element = self.plan.flat.cells[step.operands[0]].type.element
         depth = self.plan.tiles.shape(step.operands[0])[1]
         for block in self.plan.parts(task):
             a, b = (self.factor(task, scope, position, block) for position in (0, 1))
-            assert isinstance(b[0], SlotRef)
+            assert isinstance(b[0], ir.SlotRef)
             right = self.columns(task, b[0], b[1])
             touched += [a[0]] if isinstance(a[0], int) else []
-            product = Multiply(accumulator, a[0], right, a[1], b[1], depth, element, accumulate, line=step.op.line)
+            product = ir.Multiply(accumulator, a[0], right, a[1], b[1], depth, element, accumulate, line=step.op.line)
             mmas.append(replace(product, quads=QUADS in dict(step.op.attributes)))
             accumulate = True
-        return [*made, Fence(tuple(touched)), *mmas]
+        return [*made, ir.Fence(tuple(touched)), *mmas]
 
-    def issue_into_tensor_memory(self, task: Task, scope: LoweringScope) -> Iterator[Stmt]:
+    def issue_into_tensor_memory(self, task: Task, scope: LoweringScope) -> Iterator[ir.Stmt]:
         """Into the slot that the group has waited for: in front of the loop, or now; or that others hand to it."""
         step = self.plan.last_step(task)
         last = last_of(self.plan, task)
         ring = self.tools.rings.by_place[last.place]
         mine = ring.aref.producer in task.groups
         cursor = self.tools.cursors.of(ring.aref, "put" if mine else "get")
-        target = SlotRef(ring.buffer.id, cursor)
+        target = ir.SlotRef(ring.buffer.id, cursor)
         every = ring.use in EVERY_ITERATION
         if every and continues(self.plan, task) is None:
-            yield Acquire(cursor, line=step.op.line)
+            yield ir.Acquire(cursor, line=step.op.line)
         element = self.plan.flat.cells[step.operands[0]].type.element
         depth = self.plan.tiles.shape(step.operands[0])[1]
         more = accumulates(task, scope.at.number, self.tools)
@@ -84,27 +69,27 @@ class MmaLowering:
         yield from dict.fromkeys(copy for copy, mine in scales if mine)
         for block in self.plan.parts(task):
             (a, a_across), (b, b_across) = (self.factor(task, scope, position, block) for position in (0, 1))
-            assert isinstance(a, SlotRef) and isinstance(b, SlotRef)
+            assert isinstance(a, ir.SlotRef) and isinstance(b, ir.SlotRef)
             right = self.columns(task, b, b_across)
-            made = TensorMultiply(target, a, right, a_across, b_across, depth, element, more, line=step.op.line)
+            made = ir.TensorMultiply(target, a, right, a_across, b_across, depth, element, more, line=step.op.line)
             if scales:
                 of_a, of_b = (copy.target for copy, _ in scales)
                 made = replace(made, of_a=of_a, of_b=of_b, block=int(str(step.op.attribute("block"))))
             yield made
             more = Number(1, "i1")
         if every and last is task:
-            yield from (Publish(cursor, behind=True, line=step.op.line), Advance(cursor))
+            yield from (ir.Publish(cursor, behind=True, line=step.op.line), ir.Advance(cursor))
 
-    def scales(self, task: Task, scope: LoweringScope) -> Iterator[tuple[CopyScales, bool]]:
+    def scales(self, task: Task, scope: LoweringScope) -> Iterator[tuple[ir.CopyScales, bool]]:
         """The copies of those of A and of B to tensor memory, and whether it is this product that makes them."""
         step = self.plan.last_step(task)
         for position, source in zip(SCALE_OPERANDS, sources_of(self.plan, task) or (), strict=False):
             slot, ring = scope.slot(source), self.tools.rings.by_place[self.plan.place_of(source)]
             assert slot is not None and ring.scales is not None
             rows, mine = scales_at(self.plan, step, position).rows, copied_by(self.plan, source).place == task.place
-            yield CopyScales(slot, replace(slot, buffer=ring.scales.id), rows, line=step.op.line), mine
+            yield ir.CopyScales(slot, replace(slot, buffer=ring.scales.id), rows, line=step.op.line), mine
 
-    def columns(self, task: Task, b: SlotRef, transposed: bool) -> SlotRef:
+    def columns(self, task: Task, b: ir.SlotRef, transposed: bool) -> ir.SlotRef:
         """The columns of B that make a task's part of an MMA: all, if it is not made in parts of them."""
         if task.place[:2] not in self.plan.tiles.columns:
             return b
@@ -113,7 +98,7 @@ class MmaLowering:
         span = (width * task.block, width * (task.block + 1))
         return replace(b, rows=span) if transposed else replace(b, columns=span)
 
-    def factor(self, task: Task, scope: LoweringScope, position: int, block: int) -> tuple[int | SlotRef, bool]:
+    def factor(self, task: Task, scope: LoweringScope, position: int, block: int) -> tuple[int | ir.SlotRef, bool]:
         """Operand A (position 0) or B (1) of an MMA, and whether it is the transpose of the tile that is there."""
         step = self.plan.last_step(task)
         cell = step.operands[position]
@@ -130,7 +115,7 @@ class MmaLowering:
             fragment, line = self.registers.of(fetched(task, block)), step.op.line
             across = self.plan.tiles.is_transposed(cell)
             if slot is not None:
-                scope.made.append(LoadShared(slot, fragment, across, line=line))
+                scope.made.append(ir.LoadShared(slot, fragment, across, line=line))
             else:
                 scope.made += scope.moved(scope.find(source), fragment, across, line)
             return fragment, False
@@ -139,18 +124,18 @@ class MmaLowering:
         transposed = self.plan.tiles.is_transposed(cell)
         return (scope.find(source) if slot is None else slot), transposed
 
-    def start_accumulator(self, task: Task, scope: LoweringScope, accumulator: int, made: list[Stmt]) -> bool:
+    def start_accumulator(self, task: Task, scope: LoweringScope, accumulator: int, made: list[ir.Stmt]) -> bool:
         """Brings the addend into the accumulator; False if there is none, so that the MMA overwrites it."""
         step = self.plan.last_step(task)
         if len(step.operands) < 3:
             return False
         addend = scope.shown(step.operands[2], step.results[0])
-        if not isinstance(addend, Reg):
+        if not isinstance(addend, ir.Reg):
             if addend == Number(0.0, addend.element):
                 return False
-            made.append(Fill(accumulator, addend, line=step.op.line))
+            made.append(ir.Fill(accumulator, addend, line=step.op.line))
         elif addend.axes:  # a vector that is spread over the matrix
-            made.append(Compute("cast", (addend,), accumulator, line=step.op.line))
+            made.append(ir.Compute("cast", (addend,), accumulator, line=step.op.line))
         elif addend.fragment != accumulator:
-            made.append(Copy(addend.fragment, accumulator, line=step.op.line))
+            made.append(ir.Copy(addend.fragment, accumulator, line=step.op.line))
         return True

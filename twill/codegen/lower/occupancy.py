@@ -88,7 +88,7 @@ def working_groups(schedule: Schedule, machine: Machine) -> tuple[Group, ...]:
     groups, _ = warp_groups(schedule)
     if not has_products(schedule) or not is_straight(schedule):
         return groups
-    (one,) = direct_schedule(schedule, machine, THREADS * schedule.cooperation.width).warp_groups
+    (one,) = direct_schedule(schedule, THREADS * schedule.cooperation.width).warp_groups
     computing = [replace(g, registers=one.registers) for g in groups if not g.issuer]
     issuing = [g for g in groups if g.issuer]
     return (*computing[: schedule.cooperation.blocks], *issuing[:1])

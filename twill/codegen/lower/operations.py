@@ -25,24 +25,9 @@ from twill.codegen.lower.registers import Registers
 from twill.codegen.lower.scalars import OUTSIDE, Iteration, ScalarTable
 from twill.codegen.lower.task import Source, Task
 from twill.codegen.lower.transfers import Part, Transfers
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Expr, Number
 from twill.codegen.warp.layout import Layout, Uniform
-from twill.codegen.warp.program import (
-    NORMAL,
-    SUBNORMAL,
-    Compute,
-    Copy,
-    Fill,
-    If,
-    LoadGlobal,
-    LoadShared,
-    Operand,
-    Range,
-    Reg,
-    SlotRef,
-    Stmt,
-    Window,
-)
 from twill.tile.flat import UNIFORM, Step
 from twill.tile.vocabulary import ELEMENTWISE, NATURAL, REARRANGE
 
@@ -74,8 +59,8 @@ class LoweringScope:
     at: Iteration
     block: int
     find: Callable[[Source], int]
-    slot: Callable[[Source], SlotRef | None]
-    made: list[Stmt] = field(default_factory=list)
+    slot: Callable[[Source], ir.SlotRef | None]
+    made: list[ir.Stmt] = field(default_factory=list)
     known: dict[tuple[int, bool, Layout], int] = field(default_factory=dict)  # (cell, transposed, layout) -> fragment
     polynomial: int = 0
 
@@ -114,7 +99,7 @@ class LoweringScope:
             guarded = replace(self, made=[], known=dict(self.known))
             guarded.become(self.result(number), step)
             condition = self.scalars.value(step.op.operands[2], self.at)
-            self.made.append(If(condition, tuple(guarded.made), rare=True, line=step.op.line))
+            self.made.append(ir.If(condition, tuple(guarded.made), rare=True, line=step.op.line))
 
     def become(self, result: int, step: Step) -> None:
         """The variable `result` gets what an `update` step makes of it."""
@@ -124,7 +109,7 @@ class LoweringScope:
             self.compute(maker, result)
         else:
             updated = self.shown(cell, step.results[0], self.layout_of(result))
-            into = Compute("cast", (updated,), result) if isinstance(updated, Reg) else Fill(result, updated)
+            into = ir.Compute("cast", (updated,), result) if isinstance(updated, ir.Reg) else ir.Fill(result, updated)
             self.made.append(into)
 
     def result(self, number: int) -> int:
@@ -139,33 +124,33 @@ class LoweringScope:
         approximate = step.op.kind == "div" and dict(step.op.attributes).get("rounding") != "rn" and not strict
         if approximate and self.divides_by_vector(step, operands[1], result):
             divisor = operands[1]
-            assert isinstance(divisor, Reg)
+            assert isinstance(divisor, ir.Reg)
             held = self.registers.fragment(divisor.fragment)
             inverse = self.registers.new(f"{held.name}_inverse", held.element, held.layout)
             one = Number(1.0, held.element)
-            self.made.append(Compute("div", (one, Reg(divisor.fragment)), inverse, line=step.op.line))
+            self.made.append(ir.Compute("div", (one, ir.Reg(divisor.fragment)), inverse, line=step.op.line))
             mma = (operands[0], replace(divisor, fragment=inverse))
-            self.made.append(Compute("mul", mma, result, line=step.op.line))
+            self.made.append(ir.Compute("mul", mma, result, line=step.op.line))
             return
         attributes = step.op.attributes
         if approximate and at_least(self.tiles, step.operands[1]) >= SMALLEST_NORMAL:
-            attributes = (*attributes, (NORMAL, 1))
+            attributes = (*attributes, (ir.NORMAL, 1))
         if step.op.kind == "exp" or NATURAL in dict(attributes):
             attributes = (*(a for a in attributes if a[0] != NATURAL), *self.flushed(step, strict))
         attributes = (*attributes, *in_part(step, self.flat, layout, 0 if strict else self.polynomial))
-        self.made.append(Compute(step.op.kind, operands, result, attributes, line=step.op.line))
+        self.made.append(ir.Compute(step.op.kind, operands, result, attributes, line=step.op.line))
 
     def flushed(self, step: Step, strict: bool) -> tuple[tuple[str, int], ...]:
         """What is said of an exponential to base e that may be less than 2^-126."""
         if self.flat.cells[step.results[0]].type.element != "f32":
             return ()
         found = Flush.SEEN if strict else flush(self.tiles, step.results[0])
-        return {Flush.SEEN: ((SUBNORMAL, 1),), Flush.SUMMED: ((SUBNORMAL, 0),), Flush.UNSEEN: ()}[found]
+        return {Flush.SEEN: ((ir.SUBNORMAL, 1),), Flush.SUMMED: ((ir.SUBNORMAL, 0),), Flush.UNSEEN: ()}[found]
 
-    def divides_by_vector(self, step: Step, divisor: Operand, result: int) -> bool:
+    def divides_by_vector(self, step: Step, divisor: ir.Operand, result: int) -> bool:
         """Whether a matrix of f32 is divided by a vector spread over it: one division a row and a multiplication an
         element do it, to 3 units in the last place instead of 2, unless a discontinuous operation reads the result."""
-        spread = isinstance(divisor, Reg) and bool(divisor.axes) and self.registers.fragment(result).element == "f32"
+        spread = isinstance(divisor, ir.Reg) and bool(divisor.axes) and self.registers.fragment(result).element == "f32"
         return spread and not reaches_discontinuity(self.tiles, step.results[0])
 
     def load(self, number: int, step: Step) -> None:
@@ -179,26 +164,26 @@ class LoweringScope:
         guarded = bool(step.operands) and step.operands[0] == UNIFORM
         result = self.result(number)
         mask = self.fragment(step.operands[0], self.layout_of(result)) if step.operands and not guarded else None
-        nothing = Fill(result, Number(0, step.op.access.element))
-        loaded: Stmt = LoadGlobal(window, result, mask, line=step.op.line)
+        nothing = ir.Fill(result, Number(0, step.op.access.element))
+        loaded: ir.Stmt = ir.LoadGlobal(window, result, mask, line=step.op.line)
         if guarded:
             condition = self.scalars.value(step.op.operands[0], self.at)
-            loaded = If(condition, (loaded,), (nothing,), line=step.op.line)
+            loaded = ir.If(condition, (loaded,), (nothing,), line=step.op.line)
         self.made.append(loaded)
 
     def gather(self, number: int, step: Step) -> None:
         """A tile whose elements have addresses of their own."""
         access, result = step.op.access, self.result(number)
         assert access is not None
-        made: list[Stmt] = []
+        made: list[ir.Stmt] = []
         part = Part(access, step.results[0], self.block)
         window, condition = self.picked(step, part, self.registers.fragment(result).layout, made)
-        loaded: Stmt = LoadGlobal(window, result, line=step.op.line)
+        loaded: ir.Stmt = ir.LoadGlobal(window, result, line=step.op.line)
         if condition is not None:
-            loaded = If(condition, (loaded,), (Fill(result, padding(access)),), line=step.op.line)
+            loaded = ir.If(condition, (loaded,), (ir.Fill(result, padding(access)),), line=step.op.line)
         self.made += [*made, loaded]
 
-    def picked(self, step: Step, part: Part, layout: Layout, made: list[Stmt]) -> tuple[Window, Expr | None]:
+    def picked(self, step: Step, part: Part, layout: Layout, made: list[ir.Stmt]) -> tuple[ir.Window, Expr | None]:
         """The window of an access with its indices and its mask, and the scalar that says whether any of it is touched.
         layout: of the tile in registers. made: gets the statements in front of the access."""
         spans = self.tools.transfers.spans(part)
@@ -209,14 +194,14 @@ class LoweringScope:
 
     # -- operands -----------------------------------------------------------------------------
 
-    def operand(self, step: Step, position: int, like: int, layout: Layout | None = None) -> Operand:
+    def operand(self, step: Step, position: int, like: int, layout: Layout | None = None) -> ir.Operand:
         """An operand of an elementwise step, spread to the shape of cell `like`, which lies in that layout."""
         cell = step.operands[position]
         if cell == UNIFORM:
             return self.scalars.value(step.op.operands[position], self.at)
         return self.shown(cell, like, layout)
 
-    def shown(self, cell: int, like: int, layout: Layout | None = None) -> Operand:
+    def shown(self, cell: int, like: int, layout: Layout | None = None) -> ir.Operand:
         """A cell as an operand of something of the shape of cell `like`, which lies in that layout (None: its own)."""
         view = self.tiles.view(cell)
         constant = self.constant(view.base)
@@ -226,7 +211,7 @@ class LoweringScope:
         whole = tuple(range(len(axes)))
         transposed = axes == (1, 0)
         if not self.tiles.core(view.base):
-            return Reg(self.base(view.base, False, Uniform()))
+            return ir.Reg(self.base(view.base, False, Uniform()))
         wanted = operand_layout(layout or self.tiles.layout(like), whole if transposed else axes, self.tiles.target)
         if wanted is None:
             self.tiles.refuse(
@@ -234,19 +219,19 @@ class LoweringScope:
             )
         assert wanted is not None
         fragment = self.base(view.base, transposed, wanted)
-        return Reg(fragment) if axes == whole or transposed else Reg(fragment, axes)
+        return ir.Reg(fragment) if axes == whole or transposed else ir.Reg(fragment, axes)
 
     def layout_of(self, fragment: int) -> Layout:
         """How a fragment lies."""
         return self.registers.fragment(fragment).layout
 
-    def moved(self, source: int, result: int, transposed: bool = False, line: int = 0) -> Iterator[Stmt]:
+    def moved(self, source: int, result: int, transposed: bool = False, line: int = 0) -> Iterator[ir.Stmt]:
         """One variable into another of any layout."""
         held, into = self.registers.fragment(source), self.registers.fragment(result)
         if held.layout == into.layout and not transposed:
-            yield Copy(source, result, line=line)
+            yield ir.Copy(source, result, line=line)
         elif fits(held.layout, into.layout) and not transposed:
-            yield Compute("cast", (Reg(source),), result, line=line)
+            yield ir.Compute("cast", (ir.Reg(source),), result, line=line)
         else:
             yield from converted(self.tools.memory, self.tools.own, held, into, transposed, line)
 
@@ -272,13 +257,13 @@ class LoweringScope:
         """A fragment that holds a cell as it is, in that layout (None: its own)."""
         layout = layout or self.tiles.layout(cell)
         operand = self.shown(cell, cell, layout)
-        if isinstance(operand, Reg) and not operand.axes and self.layout_of(operand.fragment) == layout:
+        if isinstance(operand, ir.Reg) and not operand.axes and self.layout_of(operand.fragment) == layout:
             return operand.fragment
         made = self.temporary(cell, layout)
-        if isinstance(operand, Reg):
-            self.made.append(Compute("cast", (operand,), made, ()))
+        if isinstance(operand, ir.Reg):
+            self.made.append(ir.Compute("cast", (operand,), made, ()))
         else:
-            self.made.append(Fill(made, operand))
+            self.made.append(ir.Fill(made, operand))
         return made
 
     def temporary(self, cell: int, layout: Layout | None = None) -> int:
@@ -294,7 +279,7 @@ class LoweringScope:
             return self.known[cell, transposed, wanted]
         source = self.plan.source(cell, self.block)
         if source is not None and self.is_direct(cell, source):
-            made = self.data(cell, source, transposed, wanted)
+            made = self.data(source, transposed, wanted)
         elif transposed:
             made = self.temporary(cell, wanted)
             straight = self.pure(cell, self.tiles.layout(cell))
@@ -309,12 +294,12 @@ class LoweringScope:
         maker = self.plan.wired.wiring.maker.get(cell)
         return maker is None or maker == source.step
 
-    def data(self, cell: int, source: Source, transposed: bool, wanted: Layout) -> int:
+    def data(self, source: Source, transposed: bool, wanted: Layout) -> int:
         """A value that some task makes: from its ring slot, or its variable."""
         slot, line = self.slot(source), self.flat.steps[source.step].op.line
         if slot is not None and not self.has_itself(source):
             made = self.temporary(source.cell, wanted)
-            self.made.append(LoadShared(slot, made, transposed, line=line))
+            self.made.append(ir.LoadShared(slot, made, transposed, line=line))
             return made
         found = self.find(source)
         if fits(self.layout_of(found), wanted) and not transposed:
@@ -339,7 +324,7 @@ class LoweringScope:
         made = self.temporary(cell, layout)
         if step.op.kind == "range":
             before = self.tiles.shape(cell)[0] * max(self.block, 0) if self.tiles.is_split(cell) else 0
-            self.made.append(Range(made, int(str(step.op.attribute("start"))) + before, line=step.op.line))
+            self.made.append(ir.Range(made, int(str(step.op.attribute("start"))) + before, line=step.op.line))
         elif step.op.kind in ELEMENTWISE:
             self.compute(step, made)
         elif step.op.access is not None:
@@ -367,9 +352,9 @@ class LoweringScope:
             self.refuse(step, "a carried offset is used after its loop", "compute it from the loop bounds")
         made, init = self.temporary(cell, layout), self.shown(carry.init, cell, layout)
         assert number is not None
-        self.made.append(Compute("mul", (change, number), made))
+        self.made.append(ir.Compute("mul", (change, number), made))
         kind = "sub" if step.op.kind == "sub" else "add"
-        self.made.append(Compute(kind, (init, Reg(made)), made))
+        self.made.append(ir.Compute(kind, (init, ir.Reg(made)), made))
         return made
 
     def refuse(self, step: Step, what: str, hint: str) -> None:
@@ -382,17 +367,17 @@ def nowhere(source: Source) -> int:
     raise KeyError(source)
 
 
-def outside(tools: Tools, block: int, made: list[Stmt]) -> LoweringScope:
+def outside(tools: Tools, block: int, made: list[ir.Stmt]) -> LoweringScope:
     """A place outside of loops: the variables as they are, and the slots of held rings."""
 
     def find(source: Source) -> int:
         return tools.registers.of(source.made)
 
-    def slot(source: Source) -> SlotRef | None:
+    def slot(source: Source) -> ir.SlotRef | None:
         place = tools.plan.place_of(source)
         ring = tools.rings.by_place.get(place)
         if ring is None or not ring.held or source.step != tools.plan.tasks[place].steps[-1]:
             return None
-        return SlotRef(ring.buffer.id, tools.cursors.of(ring.aref, "get"))
+        return ir.SlotRef(ring.buffer.id, tools.cursors.of(ring.aref, "get"))
 
     return LoweringScope(tools, OUTSIDE, block, find, slot, made)

@@ -11,18 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twill import exc
+from twill.codegen.lower import multicast
 from twill.codegen.lower.block_scales import sources_of
-from twill.codegen.lower.multicast import (
-    CTAS,
-    Sharing,
-    Unlike,
-    agreement,
-    asked_for,
-    depends,
-    every,
-    loops,
-    of_other_axes,
-)
 from twill.codegen.lower.plan import LoweringPlan
 from twill.codegen.lower.task import Place, Task
 from twill.codegen.lower.tensor_use import TensorUse, use_of
@@ -31,7 +21,7 @@ from twill.codegen.warp.expression import Expr
 COLUMNS = 16  # of a half, at least and in steps: rows of a swizzle's pattern, columns of its narrowest panel
 
 
-def pairing(plan: LoweringPlan) -> Sharing:
+def pairing(plan: LoweringPlan) -> multicast.Sharing:
     """The axis along which neighbours multiply together, and the tiles of B. Raises UnsupportedInKernel."""
     products = [task for task in plan.tasks.values() if plan.is_in_tensor_memory(task)]
     if not products:
@@ -49,7 +39,9 @@ def pairing(plan: LoweringPlan) -> Sharing:
         for place, axis in operands(plan, task, 1):
             if halved.setdefault(place, axis) != axis:
                 refuse(plan, f"{named(plan, place)} is multiplied as it is and transposed", task.node.line)
-            if plan.tiles.core(plan.flat.steps[plan.tasks[place].steps[-1]].results[0])[axis] % (CTAS * COLUMNS):
+            if plan.tiles.core(plan.flat.steps[plan.tasks[place].steps[-1]].results[0])[axis] % (
+                multicast.CTAS * COLUMNS
+            ):
                 refuse(plan, f"halves of {named(plan, place)} have no multiple of {COLUMNS} columns", task.node.line)
     for place in sorted(whole | {*halved}):
         node = plan.tasks[place].node
@@ -60,12 +52,12 @@ def pairing(plan: LoweringPlan) -> Sharing:
         if any(reader not in products for reader in plan.readers(place)):
             refuse(plan, f"{named(plan, place)} is not only multiplied", plan.tasks[place].node.line)
     reasons: list[str] = []
-    found: list[Sharing] = []
-    for axis in asked_for(plan):
+    found: list[multicast.Sharing] = []
+    for axis in multicast.asked_for(plan):
         same = sorted(alike.union(halved))
         unlike = list(differences(plan, products, same, axis))
         if not unlike:
-            found.append(Sharing(axis, {}, halved, frozenset(whole), condition(plan, same, axis)))
+            found.append(multicast.Sharing(axis, {}, halved, frozenset(whole), condition(plan, same, axis)))
         reasons += unlike
     if found:
         return min(found, key=lambda one: one.together is not None)
@@ -85,21 +77,21 @@ def operands(plan: LoweringPlan, task: Task, position: int) -> Iterator[tuple[Pl
 def differences(plan: LoweringPlan, products: list[Task], same: list[Place], axis: int) -> Iterator[str]:
     """Why neighbours along an axis do not multiply by the same tiles. same: the loads of those."""
     for place in same:
-        agreed = agreement(plan, plan.tasks[place], axis)
-        if isinstance(agreed, Unlike):
+        agreed = multicast.agreement(plan, plan.tasks[place], axis)
+        if isinstance(agreed, multicast.Unlike):
             yield f"{named(plan, place)} along axis {axis}: {agreed.why}"
-        elif of_other_axes(agreed, axis):
+        elif multicast.of_other_axes(agreed, axis):
             yield f"{named(plan, place)} along axis {axis}: its address is another one for some of them"
     for task in products:
-        bounds = [value for bound in loops(plan, task.region) for value in bound]
-        if any(depends(plan, value, axis) for value in bounds):
+        bounds = [value for bound in multicast.loops(plan, task.region) for value in bound]
+        if any(multicast.depends(plan, value, axis) for value in bounds):
             yield f"`{task.node.name}` along axis {axis}: the bounds of its loop are others"
 
 
 def condition(plan: LoweringPlan, same: list[Place], axis: int) -> Expr | None:
     """What holds where neighbours multiply by the same tiles; None if they always do."""
-    agreed = (agreement(plan, plan.tasks[place], axis) for place in same)
-    return every(one for one in agreed if not isinstance(one, Unlike))
+    agreed = (multicast.agreement(plan, plan.tasks[place], axis) for place in same)
+    return multicast.every(one for one in agreed if not isinstance(one, multicast.Unlike))
 
 
 def named(plan: LoweringPlan, place: Place) -> str:

@@ -43,10 +43,6 @@ class Registers:
         """The fragment of that number."""
         return next(f for f in self.fragments if f.id == number)
 
-    def layouts(self) -> dict[int, Layout]:
-        """How each fragment is spread, by number."""
-        return {fragment.id: fragment.layout for fragment in self.fragments}
-
     # -- variables ----------------------------------------------------------------------------
 
     def of(self, made: Made) -> int:

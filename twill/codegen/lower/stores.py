@@ -12,24 +12,9 @@ from twill.codegen.lower.operations import LoweringScope, Tools
 from twill.codegen.lower.staging import hosts, panel_columns, panels
 from twill.codegen.lower.task import Task
 from twill.codegen.lower.transfers import Part
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Expr, Number
 from twill.codegen.warp.layout import WARP_ROWS, Accumulator, Layout, Uniform
-from twill.codegen.warp.program import (
-    Acquire,
-    BulkCommit,
-    BulkWait,
-    Fill,
-    If,
-    Operand,
-    ProxyFence,
-    Reg,
-    SlotRef,
-    Stmt,
-    StoreGlobal,
-    StoreShared,
-    Sync,
-    TmaStore,
-)
 from twill.tile.flat import UNIFORM, Step
 from twill.tile.vocabulary import ELECTED, combining
 
@@ -72,8 +57,8 @@ class Stores:
             scope.made += self.through_shared(task, step, scope, across, combine, transposed=True)
             return
         operand = self.operand(step, scope)
-        layout = scope.registers.fragment(operand.fragment).layout if isinstance(operand, Reg) else None
-        if step.op.access.transport == "tma" and isinstance(layout, Accumulator) and isinstance(operand, Reg):
+        layout = scope.registers.fragment(operand.fragment).layout if isinstance(operand, ir.Reg) else None
+        if step.op.access.transport == "tma" and isinstance(layout, Accumulator) and isinstance(operand, ir.Reg):
             by_tma = tuple(self.through_shared(task, step, scope, operand.fragment, combine))
             scope.made += self.where_aligned(task, step, scope, by_tma, operand)
             return
@@ -84,11 +69,11 @@ class Stores:
             return
         window = self.tools.transfers.window(part, scope.at)
         mask, condition = self.mask(step, scope, layout)
-        if mask is not None and not isinstance(operand, Reg) and cell >= 0:
-            operand = Reg(scope.fragment(cell, scope.layout_of(mask)))
-        stored: Stmt = StoreGlobal(window, operand, mask, combine, line=step.op.line)
+        if mask is not None and not isinstance(operand, ir.Reg) and cell >= 0:
+            operand = ir.Reg(scope.fragment(cell, scope.layout_of(mask)))
+        stored: ir.Stmt = ir.StoreGlobal(window, operand, mask, combine, line=step.op.line)
         if condition is not None:
-            stored = If(condition, (stored,), line=step.op.line)
+            stored = ir.If(condition, (stored,), line=step.op.line)
         scope.made.append(stored)
 
     def follow(self, task: Task, scope: LoweringScope) -> None:
@@ -104,15 +89,15 @@ class Stores:
                 "the old values of an atomic operation, in a kernel of several warp groups",
                 file=self.tools.plan.wired.program.file, line=step.op.line, hint="a kernel without tl.dot",
             )  # fmt: skip
-        result, made = scope.result(number), list[Stmt]()
+        result, made = scope.result(number), list[ir.Stmt]()
         layout, cell = scope.layout_of(result), step.results[0]
         operand = self.operand(step, scope)
-        if isinstance(operand, Reg):
-            operand = Reg(scope.fragment(step.operands[0], layout))
+        if isinstance(operand, ir.Reg):
+            operand = ir.Reg(scope.fragment(step.operands[0], layout))
         else:
             held = scope.temporary(cell, layout)
-            scope.made.append(Fill(held, operand))
-            operand = Reg(held)
+            scope.made.append(ir.Fill(held, operand))
+            operand = ir.Reg(held)
         part = Part(access, cell, task.block)
         if access.indices:
             window, condition = scope.picked(step, part, layout, made)
@@ -121,15 +106,15 @@ class Stores:
             window = self.tools.transfers.window(part, scope.at)
             mask, condition = self.mask(step, scope, layout)
         order = str(step.op.attribute("order"))
-        stored: Stmt = StoreGlobal(window, operand, mask, combine, old=result, order=order, line=step.op.line)
+        stored: ir.Stmt = ir.StoreGlobal(window, operand, mask, combine, old=result, order=order, line=step.op.line)
         if condition is not None:
-            nothing = Fill(result, Number(0, access.element))
-            stored = If(condition, (stored,), (nothing,), line=step.op.line)
+            nothing = ir.Fill(result, Number(0, access.element))
+            stored = ir.If(condition, (stored,), (nothing,), line=step.op.line)
         scope.made += [*made, stored]
 
     def where_aligned(
-        self, task: Task, step: Step, scope: LoweringScope, stored: tuple[Stmt, ...], operand: Operand
-    ) -> tuple[Stmt, ...]:
+        self, task: Task, step: Step, scope: LoweringScope, stored: tuple[ir.Stmt, ...], operand: ir.Operand
+    ) -> tuple[ir.Stmt, ...]:
         """What the TMA stores through a map of the group's, or threads where there can be no such map."""
         assert step.op.access is not None
         part = Part(step.op.access, step.operands[0], task.block)
@@ -137,30 +122,32 @@ class Stores:
         if aligned is None:
             return stored
         _, condition = self.mask(step, scope)
-        plain: Stmt = StoreGlobal(self.tools.transfers.window(part, scope.at), operand, line=step.op.line)
+        plain: ir.Stmt = ir.StoreGlobal(self.tools.transfers.window(part, scope.at), operand, line=step.op.line)
         if condition is not None:
-            plain = If(condition, (plain,), line=step.op.line)
-        return (If(aligned, stored, (plain,), line=task.node.line),)
+            plain = ir.If(condition, (plain,), line=step.op.line)
+        return (ir.If(aligned, stored, (plain,), line=task.node.line),)
 
     def aligned(self, part: Part, scope: LoweringScope) -> Expr | None:
         """Whether a tile can be stored by the TMA, where that is not known."""
         return self.tools.transfers.aligned(self.tools.transfers.view(part, scope.at))
 
-    def scatter(self, step: Step, part: Part, operand: Operand, combine: str, scope: LoweringScope) -> tuple[Stmt, ...]:
+    def scatter(
+        self, step: Step, part: Part, operand: ir.Operand, combine: str, scope: LoweringScope
+    ) -> tuple[ir.Stmt, ...]:
         """A tile whose elements have addresses of their own."""
-        made: list[Stmt] = []
-        if isinstance(operand, Reg) and not operand.axes:
+        made: list[ir.Stmt] = []
+        if isinstance(operand, ir.Reg) and not operand.axes:
             tile = operand.fragment
-        elif isinstance(operand, Reg) or part.cell >= 0:
+        elif isinstance(operand, ir.Reg) or part.cell >= 0:
             tile = scope.fragment(part.cell)
         else:  # one number, which everybody knows
             tile = scope.registers.new("", part.access.element, Uniform())
-            made.append(Fill(tile, operand, line=step.op.line))
+            made.append(ir.Fill(tile, operand, line=step.op.line))
         layout = scope.registers.fragment(tile).layout
         window, condition = scope.picked(step, part, layout, made)
-        stored: Stmt = StoreGlobal(window, Reg(tile), None, combine, line=step.op.line)
+        stored: ir.Stmt = ir.StoreGlobal(window, ir.Reg(tile), None, combine, line=step.op.line)
         if condition is not None:
-            stored = If(condition, (stored,), line=step.op.line)
+            stored = ir.If(condition, (stored,), line=step.op.line)
         return (*made, stored)
 
     def mask(self, step: Step, scope: LoweringScope, layout: Layout | None = None) -> tuple[int | None, Expr | None]:
@@ -175,14 +162,14 @@ class Stores:
         condition = scope.scalars.value(step.op.operands[1], scope.at) if known is None else known
         return None, None if isinstance(condition, Number) and condition.value else condition
 
-    def operand(self, step: Step, scope: LoweringScope) -> Operand:
+    def operand(self, step: Step, scope: LoweringScope) -> ir.Operand:
         """The tile to store, in registers."""
         if step.operands[0] == UNIFORM:
             return scope.scalars.value(step.op.operands[0], scope.at)
         shown = scope.shown(step.operands[0], step.operands[0])
-        if isinstance(shown, Reg) and not shown.axes:
+        if isinstance(shown, ir.Reg) and not shown.axes:
             return shown
-        return Reg(scope.fragment(step.operands[0]))
+        return ir.Reg(scope.fragment(step.operands[0]))
 
     def across(self, step: Step, scope: LoweringScope) -> int | None:
         """The variable whose transpose is stored, if threads can write it transposed into a staging buffer for all of
@@ -204,7 +191,7 @@ class Stores:
 
     def through_shared(
         self, task: Task, step: Step, scope: LoweringScope, fragment: int, combine: str, transposed: bool = False
-    ) -> Iterator[Stmt]:
+    ) -> Iterator[ir.Stmt]:
         """Registers, or their transpose, to a staging buffer, all of the group, then one thread's bulk copy, if the
         condition holds."""
         assert step.op.access is not None
@@ -213,7 +200,7 @@ class Stores:
         shape, element = scope.tiles.core(step.operands[0]), step.op.access.element
         host = self.host(shape, element)
         if host is not None:
-            yield Acquire(host.cursor, line=task.node.line)
+            yield ir.Acquire(host.cursor, line=task.node.line)
         buffers = [self.tools.memory.buffers[number] for number in self.buffers(shape, element, host)]
         barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
         tile = replace(buffers[0], shape=shape)
@@ -229,25 +216,25 @@ class Stores:
             younger = self.younger(buffer.id, since(turns, number), scope)
             if own:  # threads may have stored another tile instead: only this one's panels are known to be younger
                 younger = turns[:number][::-1].index(turns[number]) if turns[number] in turns[:number] else number
-            yield BulkWait(younger, read=True, line=line)
-            yield Sync(barrier)
+            yield ir.BulkWait(younger, read=True, line=line)
+            yield ir.Sync(barrier)
             some = None if width == shape[1] else columns
-            slot = SlotRef(buffer.id, None if host is None else host.cursor)
-            yield StoreShared(fragment, slot, transposed, some, line=task.node.line)
-            yield ProxyFence()
-            yield Sync(barrier)
-            stored: list[Stmt] = []
+            slot = ir.SlotRef(buffer.id, None if host is None else host.cursor)
+            yield ir.StoreShared(fragment, slot, transposed, some, line=task.node.line)
+            yield ir.ProxyFence()
+            yield ir.Sync(barrier)
+            stored: list[ir.Stmt] = []
             for box in self.tools.transfers.boxes(part, tile, scope.at):
                 assert box.columns is not None
                 if not columns[0] <= box.columns[0] < columns[1]:
                     continue
                 inside = (box.columns[0] - first, box.columns[1] - first)
                 source = replace(slot, rows=box.rows, columns=inside)
-                stored.append(TmaStore(made_map.id, box.coordinates, source, combine, passing, line=task.node.line))
+                stored.append(ir.TmaStore(made_map.id, box.coordinates, source, combine, passing, line=task.node.line))
             if condition is not None:
-                stored = [If(condition, tuple(stored), line=step.op.line)]
+                stored = [ir.If(condition, tuple(stored), line=step.op.line)]
             yield from stored
-            yield BulkCommit()
+            yield ir.BulkCommit()
 
     def younger(self, buffer: int, alike: int, scope: LoweringScope) -> int:
         """Stores of this group that may go on when it writes into a buffer again: those since the buffer's last. Of
@@ -269,12 +256,12 @@ class Stores:
         ring = hosts(self.tools.plan, self.tools.rings.by_place)[self.tools.group, shape, element]
         return HostSlot(ring.buffer.id, self.tools.cursors.of(ring.aref, "put"))
 
-    def before(self) -> list[Stmt]:
+    def before(self) -> list[ir.Stmt]:
         """In front of an instance: rings through which tiles of the last one left are filled again."""
         if not self.through_rings:
             return []
         barrier = self.tools.memory.barrier(f"group {self.tools.own}", (self.tools.own,)).id
-        return [BulkWait(0, read=True), Sync(barrier)]
+        return [ir.BulkWait(0, read=True), ir.Sync(barrier)]
 
     def buffers(self, shape: tuple[int, ...], element: str, host: HostSlot | None = None) -> list[int]:
         """The staging buffers for tiles of a shape: one for all of it, or some of a panel each."""
@@ -289,9 +276,9 @@ class Stores:
             self.staging[shape, element] = made
         return self.staging[shape, element]
 
-    def finish(self) -> list[Stmt]:
+    def finish(self) -> list[ir.Stmt]:
         """Nothing is left behind when the CTA ends."""
-        return [BulkWait(0, read=False)] if self.committed else []
+        return [ir.BulkWait(0, read=False)] if self.committed else []
 
 
 def has_panels(layout: Accumulator, shape: tuple[int, ...], element: str, warps: int) -> bool:

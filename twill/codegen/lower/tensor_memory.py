@@ -32,19 +32,8 @@ from twill.codegen.lower.tensor_use import (
     updater_of,
     use_of,
 )
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Apply, Expr, Number, less
-from twill.codegen.warp.program import (
-    Acquire,
-    Advance,
-    Consumed,
-    Fill,
-    Get,
-    If,
-    LoadAccumulator,
-    Publish,
-    SlotRef,
-    Stmt,
-)
 from twill.schedule.document import Schedule
 from twill.tile.flat import UNIFORM, FlatCarry
 from twill.tile.uniformity import stretches
@@ -212,42 +201,42 @@ def initial_of(task: Task, tools: Tools) -> Number:
 # -- around a loop --------------------------------------------------------------------------------
 
 
-def acquire_accumulators(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[Stmt]:
+def acquire_accumulators(rings: Sequence[Ring], trip: Expr, tools: Tools) -> list[ir.Stmt]:
     """In front of a loop: the slots of its accumulators are waited for. trip: its iterations."""
-    made: list[Stmt] = []
+    made: list[ir.Stmt] = []
     for ring in rings:
         if sum_of(tools.plan, tools.plan.tasks[ring.key])[0].place != ring.key:
             continue
-        wait = Acquire(tools.cursors.of(ring.aref, "put"))
-        made.append(wait if ring.aref.transport == "mma" else If(less(Number(0), trip), (wait,)))
+        wait = ir.Acquire(tools.cursors.of(ring.aref, "put"))
+        made.append(wait if ring.aref.transport == "mma" else ir.If(less(Number(0), trip), (wait,)))
     return made
 
 
-def publish_accumulators(rings: Sequence[Ring], begun: Expr, tools: Tools) -> list[Stmt]:
+def publish_accumulators(rings: Sequence[Ring], begun: Expr, tools: Tools) -> list[ir.Stmt]:
     """Behind a loop: its accumulators are handed on when its MMAs are complete, which the group that has changed them
     in the loop waits for. begun: whether there are any."""
-    made: list[Stmt] = []
+    made: list[ir.Stmt] = []
     for ring in rings:
         cursor, behind = tools.cursors.of(ring.aref, "put"), ring.aref.transport == "mma"
         if not behind:
             changed = tools.rings.by_place[ring.key]
-            made.append(Acquire(tools.cursors.of(changed.aref, "put")))
-        made += [Publish(cursor, behind=behind), Advance(cursor)]
-    return [If(begun, tuple(made))] if made else []
+            made.append(ir.Acquire(tools.cursors.of(changed.aref, "put")))
+        made += [ir.Publish(cursor, behind=behind), ir.Advance(cursor)]
+    return [ir.If(begun, tuple(made))] if made else []
 
 
-def load_accumulators(rings: Sequence[Ring], begun: Expr, tools: Tools) -> list[Stmt]:
+def load_accumulators(rings: Sequence[Ring], begun: Expr, tools: Tools) -> list[ir.Stmt]:
     """Behind a loop, in a group that reads its accumulators: into registers; what they begin with where nothing was
     added to them. begun: whether something was."""
-    made: list[Stmt] = []
+    made: list[ir.Stmt] = []
     for ring in rings:
         task = tools.plan.tasks[ring.key]
         line, variable = task.node.line, tools.registers.of(task.made)
         mine = ring.use is TensorUse.UPDATED  # whose slot it keeps until the next loop fills it
         cursor = tools.cursors.of(ring.aref, "put" if mine else "get")
-        load = LoadAccumulator(SlotRef(ring.buffer.id, cursor), variable, line=line)
-        read = (Acquire(cursor), load) if mine else (Get(cursor), load, Consumed(cursor), Advance(cursor))
+        load = ir.LoadAccumulator(ir.SlotRef(ring.buffer.id, cursor), variable, line=line)
+        read = (ir.Acquire(cursor), load) if mine else (ir.Get(cursor), load, ir.Consumed(cursor), ir.Advance(cursor))
         element = tools.registers.fragment(variable).element
         begins = initial_of(task, tools) if updater_of(tools.plan, task) else Number(0, element)
-        made.append(If(begun, read, (Fill(variable, begins, line=line),)))
+        made.append(ir.If(begun, read, (ir.Fill(variable, begins, line=line),)))
     return made

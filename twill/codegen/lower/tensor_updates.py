@@ -13,19 +13,9 @@ from twill import exc
 from twill.codegen.lower.operations import LoweringScope
 from twill.codegen.lower.task import Source, Task
 from twill.codegen.lower.tensor_memory import initial_of
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Number, less
 from twill.codegen.warp.layout import Accumulator
-from twill.codegen.warp.program import (
-    Acquire,
-    Advance,
-    Fill,
-    If,
-    LoadAccumulator,
-    Publish,
-    SlotRef,
-    Stmt,
-    StoreAccumulator,
-)
 from twill.tile.flat import Step
 from twill.tile.vocabulary import ELEMENTWISE
 
@@ -43,7 +33,7 @@ class PieceScope(LoweringScope):
         return self.pieces[number] if number in self.pieces else super().result(number)
 
 
-def update(task: Task, scope: LoweringScope) -> list[Stmt]:
+def update(task: Task, scope: LoweringScope) -> list[ir.Stmt]:
     """The statements of a task that changes an accumulator in one iteration. Raises UnsupportedInKernel."""
     return _Update(task, scope).stmts()
 
@@ -56,17 +46,17 @@ class _Update:
         self.ring = self.tools.rings.by_place[self.product.place]
         self.refuse_matrices()
 
-    def stmts(self) -> list[Stmt]:
+    def stmts(self) -> list[ir.Stmt]:
         """All of them."""
         cursor, line = self.tools.cursors.of(self.ring.aref, "put"), self.task.node.line
-        made: list[Stmt] = [Acquire(cursor, line=line)]
+        made: list[ir.Stmt] = [ir.Acquire(cursor, line=line)]
         columns = self.ring.buffer.shape[1]
         width = PIECE if columns % PIECE == 0 else columns
         variables = [self.variables(width) for _ in range(min(2, columns // width))]
         for number, first in enumerate(range(0, columns, width)):
-            ref = SlotRef(self.ring.buffer.id, cursor, None, (first, first + width) if width < columns else None)
+            ref = ir.SlotRef(self.ring.buffer.id, cursor, None, (first, first + width) if width < columns else None)
             made += self.piece(ref, *variables[number % len(variables)])
-        return [*made, Publish(cursor, line=line), Advance(cursor)]
+        return [*made, ir.Publish(cursor, line=line), ir.Advance(cursor)]
 
     def variables(self, width: int) -> tuple[int, dict[int, int]]:
         """For a piece of the accumulator, and for the results of the steps: the last one's may take the place of it."""
@@ -80,12 +70,14 @@ class _Update:
         matrices = [number for number in self.task.steps if self.is_matrix(self.result(number))]
         return held, {number: held if number == matrices[-1] else new("part") for number in matrices}
 
-    def piece(self, ref: SlotRef, held: int, results: Mapping[int, int]) -> list[Stmt]:
+    def piece(self, ref: ir.SlotRef, held: int, results: Mapping[int, int]) -> list[ir.Stmt]:
         """Some columns: read, changed, written."""
         line = self.task.node.line
         begins = initial_of(self.product, self.tools)
-        load = LoadAccumulator(ref, held, line=line)
-        made: list[Stmt] = [If(less(Number(0), self.scope.at.number), (load,), (Fill(held, begins, line=line),))]
+        load = ir.LoadAccumulator(ref, held, line=line)
+        made: list[ir.Stmt] = [
+            ir.If(less(Number(0), self.scope.at.number), (load,), (ir.Fill(held, begins, line=line),))
+        ]
         outer = self.scope.find
 
         def find(source: Source) -> int:
@@ -95,7 +87,7 @@ class _Update:
 
         inner = PieceScope(self.tools, self.scope.at, self.task.block, find, self.scope.slot, made, pieces=results)
         inner.run(self.task)
-        return [*made, StoreAccumulator(results[max(results)], ref, line=line)]
+        return [*made, ir.StoreAccumulator(results[max(results)], ref, line=line)]
 
     def result(self, number: int) -> int:
         """The cell of a step's result."""

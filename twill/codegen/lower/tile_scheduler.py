@@ -27,23 +27,8 @@ from twill.codegen.lower.unsigned import (
     select,
     times,
 )
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, inlined
-from twill.codegen.warp.program import (
-    INSTANCE,
-    INSTANCES,
-    NEIGHBOUR,
-    PRESENT,
-    RECALLED,
-    Cluster,
-    Define,
-    Evenly,
-    InstanceLoop,
-    Keep,
-    Recall,
-    SetProgramId,
-    Stmt,
-    WarpProgram,
-)
 
 RANKED = "ranked"  # a scalar of `next`: the place of an instance in an order other than that of the grid
 KIB = 10  # a shift
@@ -53,26 +38,29 @@ KIB = 10  # a shift
 class TileScheduler:
     """The parts of a program (setup, once) and of each of its warp groups (loop, next), which are the same for all."""
 
-    setup: tuple[Stmt, ...]
-    once: tuple[Stmt, ...]
-    loop: InstanceLoop
-    next: tuple[Stmt, ...]
+    setup: tuple[ir.Stmt, ...]
+    once: tuple[ir.Stmt, ...]
+    loop: ir.InstanceLoop
+    next: tuple[ir.Stmt, ...]
 
-    def of(self, program: WarpProgram) -> WarpProgram:
+    def of(self, program: ir.WarpProgram) -> ir.WarpProgram:
         """The program, whose warp groups all come by their instances in this way."""
         groups = tuple(replace(group, loop=self.loop, next=self.next) for group in program.groups)
         return replace(program, setup=self.setup, once=self.once, groups=groups)
 
 
 def tile_scheduler(
-    raster_group: int = 0, order: LongestFirst | None = None, cluster: Cluster | None = None, runs: Expr | None = None
+    raster_group: int = 0,
+    order: LongestFirst | None = None,
+    cluster: ir.Cluster | None = None,
+    runs: Expr | None = None,
 ) -> TileScheduler:
     """raster_group: rows of the launch grid (of pairs in a cluster along axis 0) that are walked together, column by
     column; 0: the order of the grid, axis 0 the fastest. order: from the longest instances to the shortest, instead.
     runs: where it holds, each CTA has a run of neighbours, all as long as one another but for one instance."""
     sizes = [grid(axis) if cluster is None or axis != cluster.axis else Local("pairs", "u32") for axis in range(AXES)]
     setup = [*(_cluster(cluster) if cluster is not None else ())]
-    setup.append(Define(("instances",), (times(times(sizes[0], sizes[1]), sizes[2]),)))
+    setup.append(ir.Define(("instances",), (times(times(sizes[0], sizes[1]), sizes[2]),)))
     first: Term
     end: Term
     first, end, step = (
@@ -93,73 +81,73 @@ def tile_scheduler(
         found += (
             _own_of_pair(cluster, index)
             if cluster is not None and axis == cluster.axis
-            else [SetProgramId(axis, index)]
+            else [ir.SetProgramId(axis, index)]
         )
     once = _once(order) if order is not None else ()
-    return TileScheduler(tuple(setup), tuple(once), InstanceLoop(of(first), of(end), of(step)), tuple(found))
+    return TileScheduler(tuple(setup), tuple(once), ir.InstanceLoop(of(first), of(end), of(step)), tuple(found))
 
 
 # ---------------------------------------------------------------- which instances a CTA has
-def _runs(runs: Expr) -> list[Stmt]:
+def _runs(runs: Expr) -> list[ir.Stmt]:
     """Of a run of neighbours, or of every n-th."""
     cta, ctas, chosen = CtaNumber("cta"), CtaNumber("ctas"), Local("runs", "i1")
     longer = below(cta, "longer")
     return [
-        Define(("runs",), (runs,), note="of neighbours, since tiles stay"),
-        Define(("run",), (select(chosen, over("instances", ctas), 0),)),  # no division where there are none
-        Define(("longer",), (minus("instances", times("run", ctas)),)),
-        Define(("run_begin",), (select(chosen, plus(times(cta, "run"), least(cta, "longer")), cta),)),
-        Define(("run_end",), (select(chosen, plus(plus("run_begin", "run"), longer), "instances"),)),
-        Define(("run_step",), (select(chosen, 1, ctas),)),
+        ir.Define(("runs",), (runs,), note="of neighbours, since tiles stay"),
+        ir.Define(("run",), (select(chosen, over("instances", ctas), 0),)),  # no division where there are none
+        ir.Define(("longer",), (minus("instances", times("run", ctas)),)),
+        ir.Define(("run_begin",), (select(chosen, plus(times(cta, "run"), least(cta, "longer")), cta),)),
+        ir.Define(("run_end",), (select(chosen, plus(plus("run_begin", "run"), longer), "instances"),)),
+        ir.Define(("run_step",), (select(chosen, 1, ctas),)),
     ]
 
 
-def _cluster(cluster: Cluster) -> list[Stmt]:
+def _cluster(cluster: ir.Cluster) -> list[ir.Stmt]:
     """Which cluster the CTA is in, and how many pairs of instances there are."""
     ctas = cluster.ctas
     return [
-        Define(
+        ir.Define(
             ("cta", "cluster", "clusters"),
             (CtaNumber("rank"), over(CtaNumber("cta"), ctas), over(CtaNumber("ctas"), ctas)),
         ),
-        Define(("pairs",), (over(plus(grid(cluster.axis), ctas - 1), ctas),), note="of neighbouring instances"),
+        ir.Define(("pairs",), (over(plus(grid(cluster.axis), ctas - 1), ctas),), note="of neighbouring instances"),
     ]
 
 
-def _in_turns(found: Sequence[Stmt], indices: Sequence[Expr]) -> tuple[list[Stmt], tuple[Expr, Expr, Expr], Expr]:
+def _in_turns(found: Sequence[ir.Stmt], indices: Sequence[Expr]) -> tuple[list[ir.Stmt], tuple[Expr, Expr, Expr], Expr]:
     """All pairs once for the first of their instances, or both, then once more for the second ones of those that are
     not together. The end of all turns."""
-    place = rest(INSTANCE, "instances")
-    turn = Define(("turn", "in_order"), (over(INSTANCE, "instances"), place), note="which instance of a pair")
+    place = rest(ir.INSTANCE, "instances")
+    turn = ir.Define(("turn", "in_order"), (over(ir.INSTANCE, "instances"), place), note="which instance of a pair")
     moved = [
-        replace(stmt, values=tuple(inlined(value, {INSTANCE: of("in_order")}) for value in stmt.values))
+        replace(stmt, values=tuple(inlined(value, {ir.INSTANCE: of("in_order")}) for value in stmt.values))
         for stmt in found
-        if isinstance(stmt, Define)
+        if isinstance(stmt, ir.Define)
     ]
     assert len(moved) == len(found)
-    x, y, z = (inlined(index, {INSTANCE: of("in_order")}) for index in indices)
+    x, y, z = (inlined(index, {ir.INSTANCE: of("in_order")}) for index in indices)
     return [turn, *moved], (x, y, z), times(2, "instances")
 
 
-def _own_of_pair(cluster: Cluster, pair: Expr) -> list[Stmt]:
+def _own_of_pair(cluster: ir.Cluster, pair: Expr) -> list[ir.Stmt]:
     """A CTA's own instance of a pair; the last one twice where its neighbour is missing."""
     axis, last = cluster.axis, minus(grid(cluster.axis), 1)
     mine, other = plus("pair", "cta"), minus(plus("pair", cluster.ctas - 1), "cta")
     if cluster.together is not None:
         return _turn_of_pair(cluster, pair, mine, other, last)
     return [
-        Define(("pair",), (times(cluster.ctas, pair),), note="the index of its first instance"),
-        SetProgramId(axis, least(mine, last)),
-        Define((PRESENT,), (below(mine, grid(axis)),)),
-        Define((NEIGHBOUR,), (Apply("cast", (least(other, last),), "i32"),)),
+        ir.Define(("pair",), (times(cluster.ctas, pair),), note="the index of its first instance"),
+        ir.SetProgramId(axis, least(mine, last)),
+        ir.Define((ir.PRESENT,), (below(mine, grid(axis)),)),
+        ir.Define((ir.NEIGHBOUR,), (Apply("cast", (least(other, last),), "i32"),)),
     ]
 
 
-def _turn_of_pair(cluster: Cluster, pair: Expr, mine: Expr, other: Expr, last: Expr) -> list[Stmt]:
+def _turn_of_pair(cluster: ir.Cluster, pair: Expr, mine: Expr, other: Expr, last: Expr) -> list[ir.Stmt]:
     """A CTA's own instance of a pair that is together; else the one whose turn it is."""
     assert cluster.together is not None
     axis, both = cluster.axis, Local("both", "i1")
-    theirs = inlined(cluster.together, {NEIGHBOUR: Local("others")})
+    theirs = inlined(cluster.together, {ir.NEIGHBOUR: Local("others")})
     alike = at(theirs, axis, Local("own"))
     turns = least(plus("pair", "turn"), last)
     alone = Apply("and", (equal("cta", "turn"), below(plus("pair", "turn"), grid(axis))), "i1")
@@ -167,12 +155,12 @@ def _turn_of_pair(cluster: Cluster, pair: Expr, mine: Expr, other: Expr, last: E
     rest = least(minus(plus("pair", 1), "turn"), last)
     signed = (Apply("cast", (least(one, last),), "i32") for one in (mine, other))
     return [
-        Define(("pair",), (times(cluster.ctas, pair),), note="the index of its first instance"),
-        Define(("own", "others"), tuple(signed)),
-        Define(("both",), (alike,)),
-        SetProgramId(axis, select(both, least(mine, last), turns)),
-        Define((PRESENT,), (there,)),
-        Define((NEIGHBOUR,), (Apply("cast", (select(both, least(other, last), rest),), "i32"),)),
+        ir.Define(("pair",), (times(cluster.ctas, pair),), note="the index of its first instance"),
+        ir.Define(("own", "others"), tuple(signed)),
+        ir.Define(("both",), (alike,)),
+        ir.SetProgramId(axis, select(both, least(mine, last), turns)),
+        ir.Define((ir.PRESENT,), (there,)),
+        ir.Define((ir.NEIGHBOUR,), (Apply("cast", (select(both, least(other, last), rest),), "i32"),)),
     ]
 
 
@@ -180,61 +168,61 @@ def _turn_of_pair(cluster: Cluster, pair: Expr, mine: Expr, other: Expr, last: E
 def _row_after_row(sizes: Sequence[Expr]) -> tuple[Expr, Expr, Expr]:
     """Grid indices of `instance` in the order of the grid."""
     rows, columns, _ = sizes
-    return rest(INSTANCE, rows), rest(over(INSTANCE, rows), columns), over(INSTANCE, times(rows, columns))
+    return rest(ir.INSTANCE, rows), rest(over(ir.INSTANCE, rows), columns), over(ir.INSTANCE, times(rows, columns))
 
 
-def _rasterized(sizes: Sequence[Expr], group: int) -> tuple[list[Stmt], tuple[Expr, Expr, Expr]]:
+def _rasterized(sizes: Sequence[Expr], group: int) -> tuple[list[ir.Stmt], tuple[Expr, Expr, Expr]]:
     """Grid indices of `instance` in raster groups, and what they are made of."""
     rows, columns, _ = sizes
-    made: list[Stmt] = [
-        Define(("in_layer",), (rest(INSTANCE, times(rows, columns)),)),
-        Define(("first_row",), (times(over("in_layer", times(group, columns)), group),)),
-        Define(
+    made: list[ir.Stmt] = [
+        ir.Define(("in_layer",), (rest(ir.INSTANCE, times(rows, columns)),)),
+        ir.Define(("first_row",), (times(over("in_layer", times(group, columns)), group),)),
+        ir.Define(
             ("in_band", "rows"),
             (minus("in_layer", times("first_row", columns)), least(minus(rows, "first_row"), group)),
         ),
     ]
     first = plus("first_row", rest("in_band", "rows"))
-    return made, (first, over("in_band", "rows"), over(INSTANCE, times(rows, columns)))
+    return made, (first, over("in_band", "rows"), over(ir.INSTANCE, times(rows, columns)))
 
 
-def _once(order: LongestFirst) -> list[Stmt]:
+def _once(order: LongestFirst) -> list[ir.Stmt]:
     """What all instances of an order have in common: how many are walked together, along the axes other than that of
     the order."""
     along = grid(order.axis)
     size = most(1, Apply("cast", (Apply("shr", (order.bytes, Number(KIB, "i64")), "i64", (("signed", 1),)),), "u32"))
     return [
-        Define(("others",), (over("instances", along),), note="the rest of the grid"),
-        Define(("cached",), (most(1, over(order.cached >> KIB, size)),), note="of these"),
-        Define(("most",), (least(most("cached", over(order.ctas, along)), least("others", order.most)),)),
-        Evenly("together", of("others"), of("most")),
-        Keep((of("others"), of("together"), times("together", along), over(minus("others", 1), "together"))),
+        ir.Define(("others",), (over("instances", along),), note="the rest of the grid"),
+        ir.Define(("cached",), (most(1, over(order.cached >> KIB, size)),), note="of these"),
+        ir.Define(("most",), (least(most("cached", over(order.ctas, along)), least("others", order.most)),)),
+        ir.Evenly("together", of("others"), of("most")),
+        ir.Keep((of("others"), of("together"), times("together", along), over(minus("others", 1), "together"))),
     ]
 
 
-def _longest_first(order: LongestFirst) -> tuple[list[Stmt], tuple[Expr, Expr, Expr]]:
+def _longest_first(order: LongestFirst) -> tuple[list[ir.Stmt], tuple[Expr, Expr, Expr]]:
     """Grid indices of the instance at a place of the order, and what they are made of. Every other round of CTAs takes
     the places backwards; every other band is walked from its shortest instances."""
-    others, together, per_band, last = (Local(name, "u32") for name in RECALLED)
+    others, together, per_band, last = (Local(name, "u32") for name in ir.RECALLED)
     along, ctas, cta = grid(order.axis), CtaNumber("ctas"), CtaNumber("cta")
     backwards = minus(minus(plus("begin", least(ctas, minus("instances", "begin"))), 1), cta)
     reverse = Apply("and", (minus(last, "nth"), of(1)), "u32")
-    made: list[Stmt] = [
-        Recall(note="others, together, instances of a band, the last band"),
-        Define(("begin",), (minus(INSTANCE, cta),)),
-        Define((RANKED,), (select(rest(INSTANCES, 2), backwards, INSTANCE),)),
-        Define(
+    made: list[ir.Stmt] = [
+        ir.Recall(note="others, together, instances of a band, the last band"),
+        ir.Define(("begin",), (minus(ir.INSTANCE, cta),)),
+        ir.Define((RANKED,), (select(rest(ir.INSTANCES, 2), backwards, ir.INSTANCE),)),
+        ir.Define(
             ("nth", "before"), (over(RANKED, per_band), times("nth", together)), note="the band, and others before it"
         ),
-        Define(
+        ir.Define(
             ("width", "inside"),
             (least(together, minus(others, "before")), minus(RANKED, times("before", along))),
         ),
-        Define(
+        ir.Define(
             ("along", "other"),
             (over("inside", "width"), minus(plus("before", "inside"), times("along", "width"))),
         ),
-        Define(
+        ir.Define(
             ("step",),
             (select(reverse, minus(minus(along, 1), "along"), "along"),),
             note="every other band from its shortest",

@@ -155,9 +155,9 @@ class TileLayouts:
         if self.side.setdefault(root, side) == side and matrix:
             self.beside.setdefault(root, matrix)
 
-    def layout(self, cell: int, transposed: bool = False) -> Layout:
-        """The layout of one row block's part in registers, or of its transpose."""
-        core = tuple(reversed(self.core(cell))) if transposed else self.core(cell)
+    def layout(self, cell: int) -> Layout:
+        """The layout of one row block's part in registers."""
+        core = self.core(cell)
         if not core:
             return Uniform()
         if len(core) == 1:

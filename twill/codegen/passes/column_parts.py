@@ -19,45 +19,21 @@ from itertools import pairwise
 from twill.codegen.lower.staging import panel_columns
 from twill.codegen.passes.staged_stores import Read, Staged, StagedStore, Whole, items
 from twill.codegen.passes.tensor_overlay import columns_taken
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices
+from twill.codegen.warp.effects import effects
 from twill.codegen.warp.expression import Element, Number, add
 from twill.codegen.warp.layout import Accumulator, Along, Layout, Uniform, elements_of
-from twill.codegen.warp.program import (
-    Acquire,
-    Advance,
-    BulkCommit,
-    Compute,
-    Consumed,
-    Copy,
-    Fill,
-    Fragment,
-    Get,
-    If,
-    Let,
-    LoadAccumulator,
-    LoadGlobal,
-    LoadShared,
-    Pipeline,
-    ProxyFence,
-    Range,
-    Reduce,
-    Reg,
-    SlotRef,
-    Stmt,
-    StoreGlobal,
-    TmaStore,
-    WarpGroup,
-    WarpProgram,
-    Window,
-    walk,
-)
 from twill.codegen.warp.verifier import named, own_nodes
 
-_ONCE = (Let, Acquire, Get, Fill, Copy, Compute, Range, LoadGlobal, LoadShared, StoreGlobal)  # for all parts
+_ONCE = (  # for all parts
+    ir.Let, ir.Acquire, ir.Get, ir.Fill, ir.Copy, ir.Compute, ir.Range, ir.LoadGlobal, ir.LoadShared,
+    ir.StoreGlobal,
+)  # fmt: skip
 NARROWEST = 32  # columns of a part: what a row of a part has of a float, a panel of a staging buffer
 
 
-def in_parts(group: WarpGroup, program: WarpProgram, registers: int, in_turn: bool = False) -> WarpGroup:
+def in_parts(group: ir.WarpGroup, program: ir.WarpProgram, registers: int, in_turn: bool = False) -> ir.WarpGroup:
     """The group with its accumulators read in parts, if they take more than `registers` of a thread together; as it is
     if they do not, or cannot be cut. in_turn: all of one before the next, where they have nothing to do with one
     another."""
@@ -76,20 +52,20 @@ def in_parts(group: WarpGroup, program: WarpProgram, registers: int, in_turn: bo
         return group
 
 
-def behind_loops(stmt: Stmt) -> list[LoadAccumulator]:
+def behind_loops(stmt: ir.Stmt) -> list[ir.LoadAccumulator]:
     """The accumulators that a statement reads, those of iterations aside."""
-    return [] if isinstance(stmt, Pipeline) else [s for s in walk((stmt,)) if isinstance(s, LoadAccumulator)]
+    return [] if isinstance(stmt, ir.Pipeline) else [s for s in ir.walk((stmt,)) if isinstance(s, ir.LoadAccumulator)]
 
 
 def cut(
-    group: WarpGroup,
-    program: WarpProgram,
+    group: ir.WarpGroup,
+    program: ir.WarpProgram,
     layout: Accumulator,
     start: int,
     most: int,
     whole: frozenset[int] = frozenset(),
     in_turn: bool = False,
-) -> WarpGroup:
+) -> ir.WarpGroup:
     """The group whose body is done in parts of at most `most` columns from the statement `start` on. whole: fragments
     that stay as they are, of which a part is copied. in_turn: as for `in_parts`. Raises Whole."""
     found = _Cut.of(group, program, layout, start, whole)
@@ -103,40 +79,42 @@ class _Cut:
     """A group's body that can be cut. layout: of its accumulators; start: of what is done in parts. wide: fragments
     that have something for each column. rows: vectors of rows beside them."""
 
-    group: WarpGroup
-    program: WarpProgram
+    group: ir.WarpGroup
+    program: ir.WarpProgram
     layout: Accumulator
     start: int
     wide: frozenset[int]
     rows: frozenset[int]
 
     @classmethod
-    def of(cls, group: WarpGroup, program: WarpProgram, layout: Accumulator, start: int, whole: frozenset[int]) -> _Cut:
+    def of(
+        cls, group: ir.WarpGroup, program: ir.WarpProgram, layout: Accumulator, start: int, whole: frozenset[int]
+    ) -> _Cut:
         """Raises Whole."""
         beside = {f.id: f.layout for f in group.fragments if is_beside(f.layout, layout) and f.id not in whole}
         rows = frozenset(n for n, one in beside.items() if isinstance(one, Along) and one.axis == 1)
         made = cls(group, program, layout, start, frozenset(beside) - rows, rows)
-        for stmt in walk((*group.body[:start], *group.start, *group.next, *group.skip, *group.finish)):
+        for stmt in ir.walk((*group.body[:start], *group.start, *group.next, *group.skip, *group.finish)):
             if made.touches(stmt):
                 raise Whole
         made.refuse_order(group.body[start:])
         return made
 
-    def touches(self, stmt: Stmt) -> bool:
+    def touches(self, stmt: ir.Stmt) -> bool:
         """Whether a statement, without those in it, reads or writes something for each column."""
         return bool(fragments_of(stmt) & self.wide)
 
-    def refuse_order(self, tail: Sequence[Stmt]) -> None:
+    def refuse_order(self, tail: Sequence[ir.Stmt]) -> None:
         """Raises Whole where parts would see other values: of what is made once and changed behind its first reader, of
         what is not made anew in each part, or of a tensor that is stored."""
         made: set[int] = set()
         used: set[int] = set()
         read: set[str] = set()
         stored: set[str] = set()
-        for stmt in walk(tuple(tail)):
+        for stmt in ir.walk(tuple(tail)):
             result = getattr(stmt, "result", None)
             mine = fragments_of(stmt)
-            others = mine - {result} if not isinstance(stmt, Compute | Copy) else _operands(stmt)
+            others = mine - {result} if not isinstance(stmt, ir.Compute | ir.Copy) else effects(stmt)[1]
             if (others & self.wide) - made:
                 raise Whole
             if isinstance(result, int) and result not in self.wide and (result in used or others & self.wide):
@@ -146,11 +124,11 @@ class _Cut:
             if mine & self.wide:
                 used |= mine - self.wide
             match stmt:
-                case LoadGlobal(window=window):
+                case ir.LoadGlobal(window=window):
                     read.add(window.argument)
-                case StoreGlobal(window=window):
+                case ir.StoreGlobal(window=window):
                     stored.add(window.argument)
-                case TmaStore(map=number):
+                case ir.TmaStore(map=number):
                     stored.add(self.program.maps[number].argument)
         if read & stored:
             raise Whole
@@ -177,7 +155,7 @@ class _Cut:
         element = self.program.buffers[store.store.target.buffer].element
         return panel_columns((self.layout.rows, self.layout.columns), element)
 
-    def narrow(self, fragment: Fragment, width: int) -> Fragment:
+    def narrow(self, fragment: ir.Fragment, width: int) -> ir.Fragment:
         """A fragment of a part."""
         if fragment.id not in self.wide | self.rows:
             return fragment
@@ -188,7 +166,7 @@ class _Cut:
 
     # -- statements ---------------------------------------------------------------------------
 
-    def body(self, width: int, in_turn: bool) -> tuple[Stmt, ...]:
+    def body(self, width: int, in_turn: bool) -> tuple[ir.Stmt, ...]:
         """The body in parts of so many columns. Raises Whole."""
         staged = Staged()
         made = [*self.group.body[: self.start]]
@@ -200,7 +178,7 @@ class _Cut:
                     made += part.stored(item, staged) if isinstance(item, StagedStore) else part.of((item,))
         return tuple(made)
 
-    def sections(self, tail: Sequence[Stmt | StagedStore]) -> list[Sequence[Stmt | StagedStore]]:
+    def sections(self, tail: Sequence[ir.Stmt | StagedStore]) -> list[Sequence[ir.Stmt | StagedStore]]:
         """What follows the loops, cut in front of accumulators where nothing that is done in parts goes on behind."""
         used = [self.used(item) for item in tail]
         cuts = [
@@ -211,9 +189,9 @@ class _Cut:
         ]
         return [tail[begin:end] for begin, end in pairwise([0, *(at for at in cuts if at), len(tail)])]
 
-    def used(self, item: Stmt | StagedStore) -> frozenset[tuple[str, int]]:
+    def used(self, item: ir.Stmt | StagedStore) -> frozenset[tuple[str, int]]:
         """What an item touches: fragments that parts are of, and slots."""
-        stmts = [*walk((item,) if isinstance(item, Stmt) else (item.store, *item.sends))]
+        stmts = [*ir.walk((item,) if isinstance(item, ir.Stmt) else (item.store, *item.sends))]
         fragments = {("fragment", number) for stmt in stmts for number in fragments_of(stmt) & (self.wide | self.rows)}
         cursors = {one for stmt in stmts for one in named(stmt) if one[0] == "cursor"}
         return frozenset(fragments | cursors)
@@ -229,16 +207,16 @@ class _Part:
     begins: bool
     ends: bool
 
-    def of(self, stmts: Sequence[Stmt]) -> Iterator[Stmt]:
+    def of(self, stmts: Sequence[ir.Stmt]) -> Iterator[ir.Stmt]:
         """What the part does of some statements."""
         for stmt in stmts:
-            if isinstance(stmt, If):
+            if isinstance(stmt, ir.If):
                 body, otherwise = tuple(self.of(stmt.body)), tuple(self.of(stmt.otherwise))
                 if body or otherwise:
                     yield replace(stmt, body=body, otherwise=otherwise)
             elif self.cut.touches(stmt):
                 yield self.narrowed(stmt)
-            elif isinstance(stmt, Consumed | Advance):
+            elif isinstance(stmt, ir.Consumed | ir.Advance):
                 if self.ends:
                     yield stmt
             elif isinstance(stmt, _ONCE):
@@ -247,35 +225,35 @@ class _Part:
             else:
                 raise Whole
 
-    def narrowed(self, stmt: Stmt) -> Stmt:
+    def narrowed(self, stmt: ir.Stmt) -> ir.Stmt:
         """A statement on something for each column, for those of the part."""
         cut = self.cut
         match stmt:
-            case LoadAccumulator(source=source) if source.columns is None:
+            case ir.LoadAccumulator(source=source) if source.columns is None:
                 return replace(stmt, source=self.slot(source))
-            case LoadShared(source=source, transposed=False) if source.columns is None:
+            case ir.LoadShared(source=source, transposed=False) if source.columns is None:
                 return replace(stmt, source=self.slot(source))
-            case Range(start=int(start)):
+            case ir.Range(start=int(start)):
                 return replace(stmt, start=start + self.first)
-            case LoadGlobal(window=window, result=result) if result in cut.wide:
+            case ir.LoadGlobal(window=window, result=result) if result in cut.wide:
                 return replace(stmt, window=self.window(window, result, stmt.transposed))
-            case StoreGlobal(window=window, operand=Reg(fragment, ())) if fragment in cut.wide:
+            case ir.StoreGlobal(window=window, operand=ir.Reg(fragment, ())) if fragment in cut.wide:
                 return replace(stmt, window=self.window(window, fragment, stmt.transposed))
-            case Compute(operands=operands) if not any(isinstance(o, Reg) and o.axes == (1, 0) for o in operands):
+            case ir.Compute(operands=operands) if not any(isinstance(o, ir.Reg) and o.axes == (1, 0) for o in operands):
                 return stmt
-            case Reduce(operand=operand, axis=0) if isinstance(cut.group.fragment(operand).layout, Accumulator):
+            case ir.Reduce(operand=operand, axis=0) if isinstance(cut.group.fragment(operand).layout, Accumulator):
                 return stmt
-            case Copy(source=source, columns=None) if source not in cut.wide:
+            case ir.Copy(source=source, columns=None) if source not in cut.wide:
                 return replace(stmt, columns=(self.first, self.last))
-            case Fill() | Copy():
+            case ir.Fill() | ir.Copy():
                 return stmt
         raise Whole
 
-    def slot(self, ref: SlotRef) -> SlotRef:
+    def slot(self, ref: ir.SlotRef) -> ir.SlotRef:
         """The part of a slot."""
         return replace(ref, columns=(self.first, self.last))
 
-    def window(self, window: Window, fragment: int, transposed: bool) -> Window:
+    def window(self, window: ir.Window, fragment: int, transposed: bool) -> ir.Window:
         """The part of a window of global memory. Raises Whole."""
         cut = self.cut
         beside = [*(index.tile for index in window.indices), *window.where]
@@ -292,11 +270,11 @@ class _Part:
         part = replace(axis, extent=self.last - self.first, offset=offset)
         return replace(window, axes=(*window.axes[:number], part, *window.axes[number + 1 :]))
 
-    def uniform(self, reg: Reg) -> bool:
+    def uniform(self, reg: ir.Reg) -> bool:
         """Whether an operand is one number."""
         return isinstance(self.cut.group.fragment(reg.fragment).layout, Uniform)
 
-    def stored(self, item: StagedStore, staged: Staged) -> Iterator[Stmt]:
+    def stored(self, item: StagedStore, staged: Staged) -> Iterator[ir.Stmt]:
         """What leaves by the TMA of a part's columns. Raises Whole."""
         store, panel = item.store, item.panel
         if store.transposed or store.target.columns is not None:
@@ -313,18 +291,18 @@ class _Part:
             return
         yield from staged.waits(item, read)
         yield replace(store, target=target, columns=columns)
-        yield ProxyFence()
+        yield ir.ProxyFence()
         yield item.barrier
         yield from sends
-        yield BulkCommit()
+        yield ir.BulkCommit()
 
-    def sent(self, sends: Sequence[Stmt]) -> Iterator[Stmt]:
+    def sent(self, sends: Sequence[ir.Stmt]) -> Iterator[ir.Stmt]:
         """The copies of a whole tile that are of the part."""
         for stmt in sends:
-            if isinstance(stmt, If):
+            if isinstance(stmt, ir.If):
                 yield replace(stmt, body=tuple(self.sent(stmt.body)))
                 continue
-            columns = stmt.source.columns if isinstance(stmt, TmaStore) else None
+            columns = stmt.source.columns if isinstance(stmt, ir.TmaStore) else None
             if columns is None or columns[0] < self.first < columns[1] or columns[0] < self.last < columns[1]:
                 raise Whole
             if self.first <= columns[0] < self.last:
@@ -339,20 +317,13 @@ def is_beside(layout: Layout, matrix: Accumulator) -> bool:
     return (layout.parent if isinstance(layout, Along) else layout) == matrix
 
 
-def _operands(stmt: Compute | Copy) -> set[int]:
-    """The fragments that it reads."""
-    if isinstance(stmt, Copy):
-        return {stmt.source}
-    return {node.fragment for node in own_nodes(stmt) if isinstance(node, Reg | Element)}
-
-
-def fragments_of(stmt: Stmt) -> set[int]:
+def fragments_of(stmt: ir.Stmt) -> set[int]:
     """The fragments that a statement, without those in it, reads or writes."""
     mine = {number for kind, number in named(stmt) if kind == "fragment"}
-    return mine | {node.fragment for node in own_nodes(stmt) if isinstance(node, Reg | Element)}
+    return mine | {node.fragment for node in own_nodes(stmt) if isinstance(node, ir.Reg | Element)}
 
 
-def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+def run(program: ir.WarpProgram, choices: Choices) -> ir.WarpProgram:
     """The pass. Where tensor memory has fewer columns than all tiles, slots go back as early as they can."""
     short = 0 < choices.columns < columns_taken(program.buffers)
     groups = tuple(in_parts(group, program, choices.accumulator_registers, short) for group in program.groups)

@@ -9,26 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.paths import FactAnalysis
-from twill.codegen.warp.program import (
-    Elect,
-    Histogram,
-    Rearrange,
-    Reduce,
-    Scan,
-    Stmt,
-    SumParts,
-    Sync,
-    WarpProgram,
-    with_blocks,
-)
 
 Unsettled = frozenset[int]
 """Scratch buffers that were read, on some way here, since the group's threads last waited for one another."""
 
 
-def with_waits(body: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+def with_waits(body: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
     """The body of a warp group, which runs again and again, with a Sync before all that needs one."""
     needing: set[int] = set()
     search = ScratchAnalysis(needing)
@@ -44,35 +33,35 @@ class ScratchAnalysis(FactAnalysis[int]):
     def __init__(self, needing: set[int]) -> None:
         self.needing = needing
 
-    def simple(self, stmt: Stmt, before: Unsettled) -> Unsettled:
+    def simple(self, stmt: ir.Stmt, before: Unsettled) -> Unsettled:
         """Behind a statement without blocks."""
         match stmt:
-            case Sync():
+            case ir.Sync():
                 return frozenset()
             case (
-                Reduce(scratch=int(scratch))
-                | Scan(scratch=scratch)
-                | Rearrange(scratch=int(scratch))
-                | Histogram(scratch=scratch)
+                ir.Reduce(scratch=int(scratch))
+                | ir.Scan(scratch=scratch)
+                | ir.Rearrange(scratch=int(scratch))
+                | ir.Histogram(scratch=scratch)
             ):
                 if scratch in before:
                     self.needing.add(id(stmt))
                 return frozenset([scratch])
-            case Elect(scratch=scratch):
+            case ir.Elect(scratch=scratch):
                 return frozenset() if scratch is None else frozenset([scratch])
-            case SumParts(scratch=scratch):
+            case ir.SumParts(scratch=scratch):
                 return frozenset([scratch])  # it waits itself before it writes
         return before
 
 
-def _waiting(stmts: Iterable[Stmt], needing: set[int]) -> Iterator[Stmt]:
+def _waiting(stmts: Iterable[ir.Stmt], needing: set[int]) -> Iterator[ir.Stmt]:
     for stmt in stmts:
         if id(stmt) in needing:
-            assert isinstance(stmt, Reduce | Scan | Rearrange | Histogram) and stmt.barrier is not None
-            yield Sync(stmt.barrier, line=stmt.line)
-        yield with_blocks(stmt, lambda block: _waiting(block, needing))
+            assert isinstance(stmt, ir.Reduce | ir.Scan | ir.Rearrange | ir.Histogram) and stmt.barrier is not None
+            yield ir.Sync(stmt.barrier, line=stmt.line)
+        yield ir.with_blocks(stmt, lambda block: _waiting(block, needing))
 
 
-def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+def run(program: ir.WarpProgram, choices: Choices) -> ir.WarpProgram:
     """The pass."""
     return each_body(program, lambda group: with_waits(group.body))

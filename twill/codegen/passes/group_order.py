@@ -21,29 +21,10 @@ from twill.codegen.lower.memory import SharedMemoryPlan
 from twill.codegen.passes.dynamic_scheduler import arrivals
 from twill.codegen.passes.memory_order import ACCESSES
 from twill.codegen.passes.uses import loop_order, phases_of
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices
-from twill.codegen.warp.program import (
-    Acquire,
-    Advance,
-    Aref,
-    BulkCommit,
-    BulkWait,
-    Consumed,
-    Cursor,
-    Get,
-    LoadGlobal,
-    ProxyFence,
-    Publish,
-    Stmt,
-    StoreGlobal,
-    TmaLoad,
-    TmaStore,
-    WarpGroup,
-    WarpProgram,
-    walk,
-)
 from twill.graph.alias import meets
-from twill.tile.program import Loop, Op, TileProgram
+from twill.tile.program import Loop, Op, TileProgram, walk
 
 WORDS = 4  # of the ring's slot, in which nothing is: its barriers say all
 
@@ -62,7 +43,7 @@ class StoreThenAccess:
     phases: tuple[int, int]
 
 
-def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+def run(program: ir.WarpProgram, choices: Choices) -> ir.WarpProgram:
     """The pass. Raises UnsupportedInKernel where warp groups that take program instances alternately, or two CTAs,
     would have to wait for one another."""
     orders = list(stored_first(program.program))
@@ -103,21 +84,13 @@ def apart_in_loops(program: TileProgram) -> Iterator[tuple[tuple[int, Op], tuple
     placed = [
         (number, 2 * bisect_left(loops, number) + isinstance(item, Loop), op)
         for number, item in enumerate(program.body)
-        for op in (_ops(item) if isinstance(item, Loop) else (item,))
+        for op in walk((item,))
         if op.kind in ACCESSES and op.access is not None
     ]
     for place, phase, one in placed:
         for behind, later, other in placed:
             if place < behind:
                 yield (phase, one), (later, other)
-
-
-def _ops(loop: Loop) -> Iterator[Op]:
-    for item in loop.body:
-        if isinstance(item, Loop):
-            yield from _ops(item)
-        else:
-            yield item
 
 
 @dataclass(frozen=True)
@@ -150,7 +123,7 @@ class GroupWait:
     at: int
 
 
-def _waits(program: WarpProgram, order: StoreThenAccess, known: Accesses, in_turn: bool) -> Iterator[GroupWait]:
+def _waits(program: ir.WarpProgram, order: StoreThenAccess, known: Accesses, in_turn: bool) -> Iterator[GroupWait]:
     """Of one pair of accesses, for every two groups that have one of them each. known: the accesses of each group.
     in_turn: computing groups have program instances of their own, each with both accesses."""
     begin, end = order.phases
@@ -167,7 +140,7 @@ def _waits(program: WarpProgram, order: StoreThenAccess, known: Accesses, in_tur
                 yield GroupWait(writer, max(one.over for one in first[writer]), bulk, user, second[user][0].place)
 
 
-def accesses(program: WarpProgram) -> Accesses:
+def accesses(program: ir.WarpProgram) -> Accesses:
     """The statements of each group that access arguments, in order."""
     loops = loop_order(program)
     if loops is not None and len(loops) < sum(isinstance(item, Loop) for item in program.program.body):
@@ -184,28 +157,28 @@ def accesses(program: WarpProgram) -> Accesses:
 
 
 def _of_statement(
-    program: WarpProgram, body: Sequence[Stmt], place: int, phases: tuple[int, int] | None
+    program: ir.WarpProgram, body: Sequence[ir.Stmt], place: int, phases: tuple[int, int] | None
 ) -> Iterator[GroupAccess]:
     """Those of one statement of a body, and in it."""
-    for stmt in walk((body[place],)):
+    for stmt in ir.walk((body[place],)):
         match stmt:
-            case TmaStore(map=number) | TmaLoad(map=number):
+            case ir.TmaStore(map=number) | ir.TmaLoad(map=number):
                 argument = program.maps[number].argument
-            case StoreGlobal(window=window) | LoadGlobal(window=window):
+            case ir.StoreGlobal(window=window) | ir.LoadGlobal(window=window):
                 argument = window.argument
             case _:
                 continue
-        stores, bulk = isinstance(stmt, TmaStore | StoreGlobal), isinstance(stmt, TmaStore)
+        stores, bulk = isinstance(stmt, ir.TmaStore | ir.StoreGlobal), isinstance(stmt, ir.TmaStore)
         over = _commit(body, place) if bulk else place
         yield GroupAccess(place, over, phases, argument, stmt.line, stores, bulk)
 
 
-def _commit(body: Sequence[Stmt], place: int) -> int:
+def _commit(body: Sequence[ir.Stmt], place: int) -> int:
     """Where the copies of a statement are committed: in it, or behind it."""
-    inside = [stmt for stmt in walk((body[place],)) if isinstance(stmt, TmaStore | BulkCommit)]
-    if isinstance(inside[-1], BulkCommit):
+    inside = [stmt for stmt in ir.walk((body[place],)) if isinstance(stmt, ir.TmaStore | ir.BulkCommit)]
+    if isinstance(inside[-1], ir.BulkCommit):
         return place
-    return next((n for n in range(place + 1, len(body)) if isinstance(body[n], BulkCommit)), place)
+    return next((n for n in range(place + 1, len(body)) if isinstance(body[n], ir.BulkCommit)), place)
 
 
 def places(known: Sequence[GroupAccess], argument: str, line: int, phase: int, stores: bool) -> list[GroupAccess]:
@@ -218,25 +191,31 @@ def places(known: Sequence[GroupAccess], argument: str, line: int, phase: int, s
     ]
 
 
-def with_rings(program: WarpProgram, waits: Sequence[GroupWait]) -> WarpProgram:
+def with_rings(program: ir.WarpProgram, waits: Sequence[GroupWait]) -> ir.WarpProgram:
     """The program in which groups wait so. One ring for each two groups and place of a store."""
     memory = SharedMemoryPlan.of(program)
     cursors = count(1 + max((c.id for group in program.groups for c in group.cursors), default=-1))
     by_id = {group.id: group for group in program.groups}
-    behind: dict[tuple[int, int], list[Stmt]] = {}
-    before: dict[tuple[int, int], list[Stmt]] = {}
-    names: dict[int, list[Cursor]] = {group.id: [] for group in program.groups}
+    behind: dict[tuple[int, int], list[ir.Stmt]] = {}
+    before: dict[tuple[int, int], list[ir.Stmt]] = {}
+    names: dict[int, list[ir.Cursor]] = {group.id: [] for group in program.groups}
     for wait in _earliest(waits):
         ring = _ring(memory, by_id[wait.stores], by_id[wait.waits])
-        put, get = (Cursor(next(cursors), f"{ring.name}_{end}", ring.id) for end in ("put", "get"))
+        put, get = (ir.Cursor(next(cursors), f"{ring.name}_{end}", ring.id) for end in ("put", "get"))
         names[wait.stores].append(put)
         names[wait.waits].append(get)
-        line = max((stmt.line for stmt in walk((by_id[wait.waits].body[wait.at],))), default=0)
-        bulk: tuple[Stmt, ...] = (BulkWait(0, read=False, line=line),) if wait.bulk else ()
+        line = max((stmt.line for stmt in ir.walk((by_id[wait.waits].body[wait.at],))), default=0)
+        bulk: tuple[ir.Stmt, ...] = (ir.BulkWait(0, read=False, line=line),) if wait.bulk else ()
         behind.setdefault((wait.stores, wait.behind), []).extend(
-            (Acquire(put.id, line=line), *bulk, ProxyFence(memory=True, line=line), Publish(put.id), Advance(put.id))
+            (
+                ir.Acquire(put.id, line=line),
+                *bulk,
+                ir.ProxyFence(memory=True, line=line),
+                ir.Publish(put.id),
+                ir.Advance(put.id),
+            )
         )
-        before.setdefault((wait.waits, wait.at), []).extend((Get(get.id), Consumed(get.id), Advance(get.id)))
+        before.setdefault((wait.waits, wait.at), []).extend((ir.Get(get.id), ir.Consumed(get.id), ir.Advance(get.id)))
     groups = tuple(_with(group, names[group.id], before, behind) for group in program.groups)
     return replace(program, groups=groups, buffers=tuple(memory.buffers), arefs=tuple(memory.arefs))
 
@@ -261,7 +240,7 @@ def _earliest(waits: Iterable[GroupWait]) -> list[GroupWait]:
     ]
 
 
-def _ring(memory: SharedMemoryPlan, stores: WarpGroup, waits: WarpGroup) -> Aref:
+def _ring(memory: SharedMemoryPlan, stores: ir.WarpGroup, waits: ir.WarpGroup) -> ir.Aref:
     """One slot in which nothing is."""
     name = f"order {stores.id} {waits.id}"
     buffer = memory.buffer(name, (WORDS,), "i32", 1)
@@ -270,15 +249,15 @@ def _ring(memory: SharedMemoryPlan, stores: WarpGroup, waits: WarpGroup) -> Aref
 
 
 def _with(
-    group: WarpGroup,
-    cursors: Sequence[Cursor],
-    before: Mapping[tuple[int, int], Sequence[Stmt]],
-    behind: Mapping[tuple[int, int], Sequence[Stmt]],
-) -> WarpGroup:
+    group: ir.WarpGroup,
+    cursors: Sequence[ir.Cursor],
+    before: Mapping[tuple[int, int], Sequence[ir.Stmt]],
+    behind: Mapping[tuple[int, int], Sequence[ir.Stmt]],
+) -> ir.WarpGroup:
     """The group with more statements in front of and behind those of its body."""
     if not cursors:
         return group
-    body: list[Stmt] = []
+    body: list[ir.Stmt] = []
     for place, stmt in enumerate(group.body):
         body += [*before.get((group.id, place), ()), stmt, *behind.get((group.id, place), ())]
     return replace(group, body=tuple(body), cursors=(*group.cursors, *cursors))

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from twill.codegen.warp.choices import Choices, each_body
+from twill.codegen.warp.effects import effects
 from twill.codegen.warp.layout import Accumulator, Layout
-from twill.codegen.warp.program import Compute, Copy, Fill, Range, Reg, Stmt, WarpProgram, with_blocks
+from twill.codegen.warp.program import Compute, Copy, Fill, Range, Stmt, WarpProgram, with_blocks
 
 Elementwise = Compute | Copy | Fill | Range
 
@@ -39,15 +40,8 @@ def may_pass(matrix: Stmt, vector: Stmt, layouts: dict[int, Layout]) -> bool:
         return False
     if not isinstance(layouts[matrix.result], Accumulator) or isinstance(layouts[vector.result], Accumulator):
         return False
-    return matrix.result not in reads(vector) and vector.result not in reads(matrix) | {matrix.result}
-
-
-def reads(stmt: Elementwise) -> set[int]:
-    """The fragments that a statement reads."""
-    if isinstance(stmt, Copy):
-        return {stmt.source}
-    operands = stmt.operands if isinstance(stmt, Compute) else ()
-    return {operand.fragment for operand in operands if isinstance(operand, Reg)}
+    written, read = effects(matrix)
+    return matrix.result not in effects(vector)[1] and vector.result not in read | written
 
 
 def run(program: WarpProgram, choices: Choices) -> WarpProgram:

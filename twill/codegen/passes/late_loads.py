@@ -10,25 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.effects import effects
-from twill.codegen.warp.program import (
-    Compute,
-    Copy,
-    Fill,
-    LoadGlobal,
-    Range,
-    Reduce,
-    Reg,
-    Stmt,
-    StoreGlobal,
-    WarpProgram,
-)
 
-Elementwise = Compute | Copy | Fill | Range
+Elementwise = ir.Compute | ir.Copy | ir.Fill | ir.Range
 
 
-def sunk(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+def sunk(stmts: Sequence[ir.Stmt]) -> tuple[ir.Stmt, ...]:
     """A block in which each load, cast of one tile and store stands as late as what it reads and writes allows. Blocks
     within it stay as they are."""
     made = list(stmts)
@@ -40,15 +29,15 @@ def sunk(stmts: Sequence[Stmt]) -> tuple[Stmt, ...]:
     return tuple(made)
 
 
-def may_pass(stmt: Stmt, later: Stmt) -> bool:
+def may_pass(stmt: ir.Stmt, later: ir.Stmt) -> bool:
     """Whether a statement may go behind the one that follows it, and gains by that."""
     match stmt:
-        case LoadGlobal():
-            passes = isinstance(later, Elementwise | Reduce | LoadGlobal)
-        case StoreGlobal(combine=""):
+        case ir.LoadGlobal():
+            passes = isinstance(later, Elementwise | ir.Reduce | ir.LoadGlobal)
+        case ir.StoreGlobal(combine=""):
             passes = isinstance(later, Elementwise)
-        case Compute() if len([o for o in stmt.operands if isinstance(o, Reg)]) == 1 == len(stmt.operands):
-            passes = isinstance(later, Elementwise | Reduce | LoadGlobal)
+        case ir.Compute() if len([o for o in stmt.operands if isinstance(o, ir.Reg)]) == 1 == len(stmt.operands):
+            passes = isinstance(later, Elementwise | ir.Reduce | ir.LoadGlobal)
         case _:
             return False
     if not passes:
@@ -58,6 +47,6 @@ def may_pass(stmt: Stmt, later: Stmt) -> bool:
     return not (written & (others | wanted) or read & others)
 
 
-def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+def run(program: ir.WarpProgram, choices: Choices) -> ir.WarpProgram:
     """The pass."""
     return each_body(program, lambda group: sunk(group.body)) if choices.late else program

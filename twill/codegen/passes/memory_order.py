@@ -16,29 +16,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from twill.codegen.lower.memory import SharedMemoryPlan
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.layout import Layout, Uniform
 from twill.codegen.warp.paths import FactAnalysis
-from twill.codegen.warp.program import (
-    BulkCommit,
-    BulkWait,
-    Elect,
-    Histogram,
-    LoadGlobal,
-    ProxyFence,
-    Rearrange,
-    Reduce,
-    Reg,
-    Scan,
-    Stmt,
-    StoreGlobal,
-    SumParts,
-    Sync,
-    TmaStore,
-    WarpGroup,
-    WarpProgram,
-    with_blocks,
-)
 from twill.graph.alias import counter_of, first_meeting, meets
 from twill.tile.program import Access, Loop, Op, TileProgram
 
@@ -68,7 +49,7 @@ Pairs = Mapping[tuple[str, int, int], bool]
 where both touch one and the same tile."""
 
 
-def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+def run(program: ir.WarpProgram, choices: Choices) -> ir.WarpProgram:
     """The pass."""
     pairs = meeting_pairs(program.program)
     if not pairs:
@@ -80,7 +61,7 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     return replace(program, groups=groups, barriers=tuple(memory.barriers))
 
 
-def with_waits(program: WarpProgram, group: WarpGroup, pairs: Pairs, memory: SharedMemoryPlan) -> WarpGroup:
+def with_waits(program: ir.WarpProgram, group: ir.WarpGroup, pairs: Pairs, memory: SharedMemoryPlan) -> ir.WarpGroup:
     """The group with a wait in front of whatever may touch what another thread has touched. Program instances come in
     any order, so nothing is carried from one to the next."""
     search = OrderAnalysis(program, group, pairs)
@@ -151,22 +132,22 @@ class Waits:
 class OrderAnalysis(FactAnalysis[Touch]):
     """Goes through a body. needing: the waits that statements need in front of them, by the statement's identity."""
 
-    def __init__(self, program: WarpProgram, group: WarpGroup, pairs: Pairs) -> None:
+    def __init__(self, program: ir.WarpProgram, group: ir.WarpGroup, pairs: Pairs) -> None:
         self.program, self.group, self.pairs = program, group, pairs
         self.needing: dict[int, Waits] = {}
 
-    def simple(self, stmt: Stmt, before: Pending) -> Pending:
+    def simple(self, stmt: ir.Stmt, before: Pending) -> Pending:
         """Behind a statement without blocks."""
         match stmt:
-            case Sync() | Scan() | Histogram() | SumParts() | Elect():
+            case ir.Sync() | ir.Scan() | ir.Histogram() | ir.SumParts() | ir.Elect():
                 return _together(before)
-            case Reduce() | Rearrange():
+            case ir.Reduce() | ir.Rearrange():
                 return before if stmt.barrier is None else _together(before)
-            case BulkCommit():
+            case ir.BulkCommit():
                 return frozenset(replace(t, state="committed") if _is_copy(t, "fresh") else t for t in before)
-            case BulkWait(pending=0, read=False):
+            case ir.BulkWait(pending=0, read=False):
                 return frozenset(replace(t, state="over") if _is_copy(t, "committed") else t for t in before)
-            case LoadGlobal() | StoreGlobal() | TmaStore():
+            case ir.LoadGlobal() | ir.StoreGlobal() | ir.TmaStore():
                 touch = self.touch(stmt)
                 against = [one for one in before if self.meet(one, touch)]
                 if not against:
@@ -181,19 +162,19 @@ class OrderAnalysis(FactAnalysis[Touch]):
     def behind(self, waits: Waits, before: Pending) -> Pending:
         """What is pending behind some waits."""
         if waits.bulk:
-            before = self.simple(BulkWait(0, read=False), before)
+            before = self.simple(ir.BulkWait(0, read=False), before)
         if waits.fence:  # of what threads did, nothing is left to wait for
             before = frozenset(one for one in before if one.layout is None)
         return _together(before)
 
-    def touch(self, stmt: LoadGlobal | StoreGlobal | TmaStore) -> Touch:
+    def touch(self, stmt: ir.LoadGlobal | ir.StoreGlobal | ir.TmaStore) -> Touch:
         """What a statement touches."""
-        if isinstance(stmt, TmaStore):
+        if isinstance(stmt, ir.TmaStore):
             return Touch(self.program.maps[stmt.map].argument, stmt.line, stmt.combine, None)
-        if isinstance(stmt, LoadGlobal):
+        if isinstance(stmt, ir.LoadGlobal):
             return Touch(stmt.window.argument, stmt.line, None, self.group.fragment(stmt.result).layout)
         held = stmt.operand
-        layout: Layout = self.group.fragment(held.fragment).layout if isinstance(held, Reg) else Uniform()
+        layout: Layout = self.group.fragment(held.fragment).layout if isinstance(held, ir.Reg) else Uniform()
         return Touch(stmt.window.argument, stmt.line, stmt.combine, layout)
 
     def meet(self, one: Touch, other: Touch) -> bool:
@@ -222,12 +203,12 @@ def _together(before: Pending) -> Pending:
     )
 
 
-def _waiting(stmts: Iterable[Stmt], needing: Mapping[int, Waits], barrier: int) -> Iterator[Stmt]:
+def _waiting(stmts: Iterable[ir.Stmt], needing: Mapping[int, Waits], barrier: int) -> Iterator[ir.Stmt]:
     for stmt in stmts:
         if (waits := needing.get(id(stmt))) is not None:
             if waits.bulk:
-                yield BulkWait(0, read=False, line=stmt.line)
+                yield ir.BulkWait(0, read=False, line=stmt.line)
             if waits.fence:
-                yield ProxyFence(memory=True, line=stmt.line)
-            yield Sync(barrier, line=stmt.line)
-        yield with_blocks(stmt, lambda block: _waiting(block, needing, barrier))
+                yield ir.ProxyFence(memory=True, line=stmt.line)
+            yield ir.Sync(barrier, line=stmt.line)
+        yield ir.with_blocks(stmt, lambda block: _waiting(block, needing, barrier))

@@ -22,21 +22,8 @@ from itertools import count
 from twill.codegen.lower.memory import BARRIER_BYTES, SharedMemoryPlan, alignment
 from twill.codegen.passes.dynamic_scheduler import arrivals
 from twill.codegen.passes.uses import BodyUse, uses_of_buffers
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices
-from twill.codegen.warp.program import (
-    Acquire,
-    Advance,
-    Buffer,
-    BulkWait,
-    Consumed,
-    Cursor,
-    Get,
-    ProxyFence,
-    Publish,
-    Stmt,
-    WarpGroup,
-    WarpProgram,
-)
 
 WORDS = 4  # of the slot in which nothing is
 NOTHING = "handoff"  # the buffer of these rings
@@ -44,7 +31,7 @@ NOTE = "shared memory of another loop"
 TENSOR_NOTE = "tensor memory of another loop"
 
 
-def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+def run(program: ir.WarpProgram, choices: Choices) -> ir.WarpProgram:
     """The pass. The program as it is where that fits, or where no layout does."""
     if not choices.overlay or choices.ping_pong or program.cluster is not None:
         return program
@@ -61,17 +48,17 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     return replace(made, buffers=placed, shared=shared) if shared <= choices.capacity else program
 
 
-def _bytes(program: WarpProgram, end: int) -> int:
+def _bytes(program: ir.WarpProgram, end: int) -> int:
     """Bytes of everything, if buffers take `end`."""
     return -(-end // 16) * 16 + BARRIER_BYTES * sum(aref.depth for aref in program.arefs) + program.own_bytes
 
 
 # ---------------------------------------------------------------- where buffers lie
-def layout(program: WarpProgram, uses: Mapping[int, BodyUse]) -> dict[int, int]:
+def layout(program: ir.WarpProgram, uses: Mapping[int, BodyUse]) -> dict[int, int]:
     """Offsets by buffer: the layout with the least bytes of some orders in which buffers are given places."""
     whole = (0, 2 * len(program.buffers))
     spans = {b.id: (uses[b.id].first, uses[b.id].last) if b.id in uses else whole for b in program.buffers}
-    orders: tuple[Callable[[Buffer], int], ...] = (
+    orders: tuple[Callable[[ir.Buffer], int], ...] = (
         lambda b: 0,
         lambda b: spans[b.id][0] - spans[b.id][1],  # what is in use longest first
         lambda b: spans[b.id][0],
@@ -81,7 +68,7 @@ def layout(program: WarpProgram, uses: Mapping[int, BodyUse]) -> dict[int, int]:
     return min(made, key=lambda offsets: max(offset + sizes[number] for number, offset in offsets.items()))
 
 
-def laid(program: WarpProgram, uses: Mapping[int, BodyUse], order: Callable[[Buffer], int]) -> dict[int, int]:
+def laid(program: ir.WarpProgram, uses: Mapping[int, BodyUse], order: Callable[[ir.Buffer], int]) -> dict[int, int]:
     """Offsets by buffer, in some order and of equals the largest first: each has the lowest place that no buffer in use
     at the same time has. Last come those in which nothing is, so that more of these move no other."""
     offsets: dict[int, int] = {}
@@ -102,7 +89,7 @@ def laid(program: WarpProgram, uses: Mapping[int, BodyUse], order: Callable[[Buf
     return offsets
 
 
-def apart(one: Buffer, other: Buffer, uses: Mapping[int, BodyUse]) -> bool:
+def apart(one: ir.Buffer, other: ir.Buffer, uses: Mapping[int, BodyUse]) -> bool:
     """Whether one of two buffers is not used before the other one is no longer; never of what is used all the time."""
     mine, theirs = uses.get(one.id), uses.get(other.id)
     return mine is not None and theirs is not None and (mine.last < theirs.first or theirs.last < mine.first)
@@ -126,7 +113,7 @@ class Handoff:
         return same and self.at <= other.at and all(self.done.get(u, -1) >= at for u, at in other.done.items())
 
 
-def handoffs(program: WarpProgram, meeting: Iterable[tuple[int, int]], uses: Mapping[int, BodyUse]) -> list[Handoff]:
+def handoffs(program: ir.WarpProgram, meeting: Iterable[tuple[int, int]], uses: Mapping[int, BodyUse]) -> list[Handoff]:
     """All that a layout asks for. meeting: pairs of buffers that lie over one another, the earlier one first."""
     found: dict[tuple[int, int, bool], Handoff] = {}
     for earlier, later in meeting:
@@ -153,7 +140,7 @@ def _needed(every: Sequence[Handoff]) -> list[Handoff]:
 
 
 def overlaid(
-    program: WarpProgram, offsets: Mapping[int, int], uses: Mapping[int, BodyUse]
+    program: ir.WarpProgram, offsets: Mapping[int, int], uses: Mapping[int, BodyUse]
 ) -> Iterator[tuple[int, int]]:
     """Pairs of buffers that have bytes in common, the earlier one first."""
     for one in uses:
@@ -165,23 +152,23 @@ def overlaid(
                     yield one, other
 
 
-def _alone(program: WarpProgram, group: int) -> bool:
+def _alone(program: ir.WarpProgram, group: int) -> bool:
     """Whether a group is one thread, which knows what it did."""
     return program.groups[group].issuer
 
 
 # ---------------------------------------------------------------- the waits
-def _nothing(memory: SharedMemoryPlan) -> Buffer:
+def _nothing(memory: SharedMemoryPlan) -> ir.Buffer:
     """What the rings of the waits are said to hold."""
     return memory.buffer(NOTHING, (WORDS,), "i32", 1)
 
 
 def with_handoffs(
-    program: WarpProgram,
+    program: ir.WarpProgram,
     waits: Sequence[Handoff],
     uses: Mapping[int, BodyUse],
-    held: Callable[[SharedMemoryPlan], Buffer],
-) -> WarpProgram:
+    held: Callable[[SharedMemoryPlan], ir.Buffer],
+) -> ir.WarpProgram:
     """The program in which groups wait as a layout asks for. held: the buffer of the waits' rings."""
     if not waits:
         return program
@@ -190,20 +177,20 @@ def with_handoffs(
     note = TENSOR_NOTE if nothing.tensor else NOTE
     cursors = count(1 + max((c.id for group in program.groups for c in group.cursors), default=-1))
     more: dict[int, _More] = {group.id: _More([], {}, {}) for group in program.groups}
-    gives: list[tuple[int, int, int, Cursor, Handoff]] = []
+    gives: list[tuple[int, int, int, ir.Cursor, Handoff]] = []
     for wait in waits:
         waiter, users = program.groups[wait.waits], sorted(wait.done)
         name = f"{'tensor ' * nothing.tensor}handoff {waiter.id} {wait.at}" + (" again" if wait.again else "")
         counts = (arrivals(waiter), sum(arrivals(program.groups[u]) for u in users))
         ring = memory.aref(name, (nothing.id,), waiter.id, tuple(users), "registers", counts)
-        put = Cursor(next(cursors), f"{name} put", ring.id)
+        put = ir.Cursor(next(cursors), f"{name} put", ring.id)
         more[waiter.id].cursors.append(put)
-        publish = (Publish(put.id, note=note), Advance(put.id))
-        more[waiter.id].before.setdefault(wait.at, []).extend((Acquire(put.id, note=note), *publish * wait.again))
+        publish = (ir.Publish(put.id, note=note), ir.Advance(put.id))
+        more[waiter.id].before.setdefault(wait.at, []).extend((ir.Acquire(put.id, note=note), *publish * wait.again))
         if not wait.again:
             more[waiter.id].before.setdefault(0, [])[:0] = publish
         for user in users:
-            get = Cursor(next(cursors), f"{name} get", ring.id)
+            get = ir.Cursor(next(cursors), f"{name} get", ring.id)
             more[user].cursors.append(get)
             gives.append((user, wait.done[user], (waiter.id - user) % len(program.groups), get, wait))
     for user, at, _, get, wait in sorted(gives, key=lambda give: give[:3]):
@@ -216,25 +203,25 @@ def with_handoffs(
 class _More:
     """Of a group: cursors, and statements in front of and behind those of its body."""
 
-    cursors: list[Cursor]
-    before: dict[int, list[Stmt]]
-    behind: dict[int, list[Stmt]]
+    cursors: list[ir.Cursor]
+    before: dict[int, list[ir.Stmt]]
+    behind: dict[int, list[ir.Stmt]]
 
 
-def _given_back(group: WarpGroup, get: Cursor, wait: Handoff, uses: Mapping[int, BodyUse]) -> Iterator[Stmt]:
+def _given_back(group: ir.WarpGroup, get: ir.Cursor, wait: Handoff, uses: Mapping[int, BodyUse]) -> Iterator[ir.Stmt]:
     """What a group does when it is done with some buffers."""
     mine = [uses[number] for number in sorted(wait.buffers) if group.id in uses[number].users]
     if any(group.id in use.stores for use in mine):
-        yield BulkWait(0, read=True, note=NOTE)
+        yield ir.BulkWait(0, read=True, note=NOTE)
     if any(group.id in use.threads and not use.tensor for use in mine):
-        yield ProxyFence(note=NOTE)
-    yield Get(get.id)
-    yield Consumed(get.id, behind=any(group.id in use.products for use in mine))
-    yield Advance(get.id)
+        yield ir.ProxyFence(note=NOTE)
+    yield ir.Get(get.id)
+    yield ir.Consumed(get.id, behind=any(group.id in use.products for use in mine))
+    yield ir.Advance(get.id)
 
 
-def _with(group: WarpGroup, more: _More) -> WarpGroup:
-    body: list[Stmt] = []
+def _with(group: ir.WarpGroup, more: _More) -> ir.WarpGroup:
+    body: list[ir.Stmt] = []
     for place, stmt in enumerate(group.body):
         body += [*more.before.get(place, ()), stmt, *more.behind.get(place, ())]
     return replace(group, body=tuple(body), cursors=(*group.cursors, *more.cursors))

@@ -12,44 +12,32 @@ from dataclasses import replace
 from itertools import chain, count
 
 from twill.codegen.passes.fences import named
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices
+from twill.codegen.warp.effects import effects
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import LANES_OF_A_ROW, Accumulator, Along, Layout
-from twill.codegen.warp.program import (
-    Compute,
-    Copy,
-    CountReuse,
-    Fragment,
-    If,
-    Let,
-    Pipeline,
-    Reduce,
-    Reg,
-    Stmt,
-    WarpGroup,
-    WarpProgram,
-    walk,
-    with_blocks,
-)
 
 Maker = Callable[[str, str, Layout], int]
 
 
 def with_partial_sums(
-    body: Iterable[Stmt], fragments: list[Fragment], new: Maker, several: bool = True
-) -> tuple[Stmt, ...]:
+    body: Iterable[ir.Stmt], fragments: list[ir.Fragment], new: Maker, several: bool = True
+) -> tuple[ir.Stmt, ...]:
     """The body of a warp group. fragments: its own, of which some change; new: makes one of a name, element, layout.
     several: whether also where there are several loops.
 
     Loops of one body, and what stands between them, are one stretch: sums that go from loop to loop meet once, behind
     the last."""
     block = tuple(body)
-    loops = [place for place, stmt in enumerate(block) if isinstance(stmt, Pipeline)]
+    loops = [place for place, stmt in enumerate(block) if isinstance(stmt, ir.Pipeline)]
     if not loops or (len(loops) > 1 and not several):
         return block
     before, inside, after = block[: loops[0]], block[loops[0] : loops[-1] + 1], block[loops[-1] + 1 :]
     known = {fragment.id: fragment for fragment in fragments}
-    for total in (s for loop in inside if isinstance(loop, Pipeline) for s in loop.steady if isinstance(s, Reduce)):
+    for total in (
+        s for loop in inside if isinstance(loop, ir.Pipeline) for s in loop.steady if isinstance(s, ir.Reduce)
+    ):
         linear = together(inside, total, known)
         entering, leaving = linear & touched(before), linear & touched(after)
         carried = carried_by(inside, linear)
@@ -59,17 +47,17 @@ def with_partial_sums(
     return block
 
 
-def touched(block: tuple[Stmt, ...]) -> set[int]:
+def touched(block: tuple[ir.Stmt, ...]) -> set[int]:
     """Fragments that statements, or those within them, read or write."""
     return {fragment for stmt in leaves(block) for fragment in named(stmt)}
 
 
-def leaves(block: tuple[Stmt, ...]) -> list[Stmt]:
+def leaves(block: tuple[ir.Stmt, ...]) -> list[ir.Stmt]:
     """Statements of a block that are no control."""
-    return [s for s in walk(block) if not isinstance(s, If | Pipeline)]
+    return [s for s in ir.walk(block) if not isinstance(s, ir.If | ir.Pipeline)]
 
 
-def together(block: tuple[Stmt, ...], total: Reduce, known: Mapping[int, Fragment]) -> set[int]:
+def together(block: tuple[ir.Stmt, ...], total: ir.Reduce, known: Mapping[int, ir.Fragment]) -> set[int]:
     """The vectors that must be in parts if that sum is; none if they cannot be."""
     inside = leaves(block)
     found: set[int] = set()
@@ -79,11 +67,11 @@ def together(block: tuple[Stmt, ...], total: Reduce, known: Mapping[int, Fragmen
         pending = set()
         for stmt in inside:
             match stmt:
-                case Compute("add" | "sub", operands, result) if touched((stmt,)) & found:
-                    pending |= {o.fragment for o in operands if isinstance(o, Reg)} | {result}
-                case Compute("mul", operands, result) if touched((stmt,)) & found:
+                case ir.Compute("add" | "sub", operands, result) if touched((stmt,)) & found:
+                    pending |= {o.fragment for o in operands if isinstance(o, ir.Reg)} | {result}
+                case ir.Compute("mul", operands, result) if touched((stmt,)) & found:
                     pending.add(result)
-                case Copy(source, result) if touched((stmt,)) & found:
+                case ir.Copy(source, result) if touched((stmt,)) & found:
                     pending |= {source, result}
         pending -= found
     if all(is_row_vector(known[f].layout) and known[f].element == "f32" for f in found) and all(
@@ -98,36 +86,36 @@ def is_row_vector(layout: Layout) -> bool:
     return isinstance(layout, Along) and layout.axis == 1 and not layout.parts
 
 
-def is_linear(stmt: Stmt, found: set[int], known: Mapping[int, Fragment]) -> bool:
+def is_linear(stmt: ir.Stmt, found: set[int], known: Mapping[int, ir.Fragment]) -> bool:
     """Whether a statement does to parts what it does to their sum."""
     match stmt:
-        case Reduce(operand, _, 1, "add", None):
+        case ir.Reduce(operand, _, 1, "add", None):
             return operand not in found and isinstance(known[operand].layout, Accumulator)
-        case Compute("add" | "sub", operands):
-            return all(isinstance(operand, Reg) and operand.fragment in found for operand in operands)
-        case Compute("mul", operands):
-            return sum(isinstance(operand, Reg) and operand.fragment in found for operand in operands) == 1
-        case Copy():
+        case ir.Compute("add" | "sub", operands):
+            return all(isinstance(operand, ir.Reg) and operand.fragment in found for operand in operands)
+        case ir.Compute("mul", operands):
+            return sum(isinstance(operand, ir.Reg) and operand.fragment in found for operand in operands) == 1
+        case ir.Copy():
             return True
     return False
 
 
-def carried_by(block: tuple[Stmt, ...], linear: set[int]) -> set[int]:
+def carried_by(block: tuple[ir.Stmt, ...], linear: set[int]) -> set[int]:
     """Those that are read before they are written."""
     carried: set[int] = set()
     written: set[int] = set()
     for stmt in leaves(block):
         result = getattr(stmt, "result", -1)
-        read = {o.fragment for o in stmt.operands if isinstance(o, Reg)} if isinstance(stmt, Compute) else set()
-        carried |= (read | ({stmt.source} if isinstance(stmt, Copy) else set())) & linear - written
+        read = effects(stmt)[1] if isinstance(stmt, ir.Compute | ir.Copy) else set()
+        carried |= read & linear - written
         written.add(result)
     return carried
 
 
 def divided(
-    blocks: tuple[tuple[Stmt, ...], tuple[Stmt, ...], tuple[Stmt, ...]], linear: set[int], entering: set[int],
-    leaving: set[int], fragments: list[Fragment], new: Maker,
-) -> tuple[Stmt, ...]:  # fmt: skip
+    blocks: tuple[tuple[ir.Stmt, ...], tuple[ir.Stmt, ...], tuple[ir.Stmt, ...]], linear: set[int], entering: set[int],
+    leaving: set[int], fragments: list[ir.Fragment], new: Maker,
+) -> tuple[ir.Stmt, ...]:  # fmt: skip
     """What stands before loops, they themselves, and what stands behind them, with vectors of the loops in parts."""
     before, inside, after = blocks
     number = {fragment.id: index for index, fragment in enumerate(fragments)}
@@ -141,35 +129,35 @@ def divided(
         else:
             fragments[number[fragment]] = replace(old, layout=parts)
     share = Number(1 / LANES_OF_A_ROW, "f32")
-    divide = [Compute("mul", (Reg(f), share), names[f], note="parts of a sum") for f in sorted(entering)]
-    join = [Reduce(names[f], f, 1, "add", note="the sum of the parts") for f in sorted(leaving)]
+    divide = [ir.Compute("mul", (ir.Reg(f), share), names[f], note="parts of a sum") for f in sorted(entering)]
+    join = [ir.Reduce(names[f], f, 1, "add", note="the sum of the parts") for f in sorted(leaving)]
     return (*before, *divide, *all_renamed(inside, names), *join, *after)
 
 
-def renamed(stmt: Stmt, names: Mapping[int, int]) -> Stmt:
+def renamed(stmt: ir.Stmt, names: Mapping[int, int]) -> ir.Stmt:
     """A statement with other fragments in place of some."""
     match stmt:
-        case If() | Pipeline():
-            return with_blocks(stmt, lambda block: all_renamed(block, names))
-        case Compute():
+        case ir.If() | ir.Pipeline():
+            return ir.with_blocks(stmt, lambda block: all_renamed(block, names))
+        case ir.Compute():
             operands = tuple(
-                replace(o, fragment=names.get(o.fragment, o.fragment)) if isinstance(o, Reg) else o
+                replace(o, fragment=names.get(o.fragment, o.fragment)) if isinstance(o, ir.Reg) else o
                 for o in stmt.operands
             )
             return replace(stmt, operands=operands, result=names.get(stmt.result, stmt.result))
-        case Copy():
+        case ir.Copy():
             return replace(stmt, source=names.get(stmt.source, stmt.source), result=names.get(stmt.result, stmt.result))
-        case Reduce():
+        case ir.Reduce():
             return replace(stmt, result=names.get(stmt.result, stmt.result))
     return stmt
 
 
-def all_renamed(block: tuple[Stmt, ...], names: Mapping[int, int]) -> tuple[Stmt, ...]:
+def all_renamed(block: tuple[ir.Stmt, ...], names: Mapping[int, int]) -> tuple[ir.Stmt, ...]:
     """A block with other fragments in place of some."""
     return tuple(renamed(stmt, names) for stmt in block)
 
 
-def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+def run(program: ir.WarpProgram, choices: Choices) -> ir.WarpProgram:
     """The pass: fragments that it adds are numbered behind all others, and named apart from what their group names."""
     if choices.strict:
         return program
@@ -177,14 +165,16 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     return replace(program, groups=tuple(_with_partial_sums(group, numbers, choices) for group in program.groups))
 
 
-def _with_partial_sums(group: WarpGroup, numbers: Iterator[int], choices: Choices) -> WarpGroup:
+def _with_partial_sums(group: ir.WarpGroup, numbers: Iterator[int], choices: Choices) -> ir.WarpGroup:
     fragments = list(group.fragments)
-    names = {f.name for f in fragments} | {stmt.name for stmt in group.stmts if isinstance(stmt, Let | CountReuse)}
+    names = {f.name for f in fragments} | {
+        stmt.name for stmt in group.stmts if isinstance(stmt, ir.Let | ir.CountReuse)
+    }
 
     def new(name: str, element: str, layout: Layout) -> int:
         free = next(n for n in chain((name,), (f"{name}_{i}" for i in count(2))) if n not in names)
         names.add(free)
-        fragments.append(Fragment(next(numbers), free, element, layout))
+        fragments.append(ir.Fragment(next(numbers), free, element, layout))
         return fragments[-1].id
 
     body = with_partial_sums(group.body, fragments, new, several=choices.partial_sums)

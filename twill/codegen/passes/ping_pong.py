@@ -15,26 +15,12 @@ from dataclasses import replace
 
 from twill import exc
 from twill.codegen.lower.memory import SharedMemoryPlan
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, add
-from twill.codegen.warp.program import (
-    INSTANCES,
-    Advance,
-    Arrive,
-    Get,
-    If,
-    Let,
-    Pipeline,
-    Skip,
-    Stmt,
-    Sync,
-    WarpGroup,
-    WarpProgram,
-    walk,
-)
 
 
-def with_ping_pong(groups: Sequence[WarpGroup], memory: SharedMemoryPlan, file: str) -> list[WarpGroup]:
+def with_ping_pong(groups: Sequence[ir.WarpGroup], memory: SharedMemoryPlan, file: str) -> list[ir.WarpGroup]:
     """The groups, of which those that compute, equal in what they do, take instances alternately."""
     computing = [group for group in groups if not group.issuer]
     if len(computing) < 2:
@@ -46,45 +32,48 @@ def with_ping_pong(groups: Sequence[WarpGroup], memory: SharedMemoryPlan, file: 
         mine = memory.barrier(f"turn of group {group.id}", tuple(sorted((before.id, group.id)))).id
         next_one = memory.barrier(f"turn of group {after.id}", tuple(sorted((group.id, after.id)))).id
         last = number + 1 == len(computing)
-        left_over = Apply("rem", (Local(INSTANCES), Number(len(computing))), "i32", (("signed", 1),))
+        left_over = Apply("rem", (Local(ir.INSTANCES), Number(len(computing))), "i32", (("signed", 1),))
         made[group.id] = replace(
             group,
             share=(number, len(computing)),
-            start=(*group.start, *([Arrive(next_one, note="the first turn")] if last else [])),
+            start=(*group.start, *([ir.Arrive(next_one, note="the first turn")] if last else [])),
             body=tuple(ordered_body(group.body, mine, next_one)),
-            skip=tuple(Skip(cursor.id, counts[cursor.aref]) for cursor in group.cursors),
-            finish=(If(equal(left_over, number), (Sync(mine, note="the turn that nobody needs"),)), *group.finish),
+            skip=tuple(ir.Skip(cursor.id, counts[cursor.aref]) for cursor in group.cursors),
+            finish=(
+                ir.If(equal(left_over, number), (ir.Sync(mine, note="the turn that nobody needs"),)),
+                *group.finish,
+            ),
         )
     return [made.get(group.id, group) for group in groups]
 
 
-def ordered_body(body: Sequence[Stmt], mine: int, next_one: int) -> Iterator[Stmt]:
+def ordered_body(body: Sequence[ir.Stmt], mine: int, next_one: int) -> Iterator[ir.Stmt]:
     """The body, which waits for its turn in front of its first look at a ring and gives it on behind the last."""
-    looking = [i for i, stmt in enumerate(body) if any(isinstance(inner, Get) for inner in walk((stmt,)))]
+    looking = [i for i, stmt in enumerate(body) if any(isinstance(inner, ir.Get) for inner in ir.walk((stmt,)))]
     for number, stmt in enumerate(body):
         if looking and number == looking[0]:
-            yield Sync(mine, note="the turn of this group")
+            yield ir.Sync(mine, note="the turn of this group")
         yield stmt
         if looking and number == looking[-1]:
-            yield Arrive(next_one, note="the turn of the next group")
+            yield ir.Arrive(next_one, note="the turn of the next group")
 
 
-def consumed(issuers: Sequence[WarpGroup], file: str) -> Mapping[int, Expr]:
+def consumed(issuers: Sequence[ir.WarpGroup], file: str) -> Mapping[int, Expr]:
     """Slots of each ring that one program instance fills, in terms of arguments and grid indices."""
     found: dict[int, Expr] = {}
     for group in issuers:
         aref = {cursor.id: cursor.aref for cursor in group.cursors}
-        lets = {stmt.name: stmt.value for stmt in group.body if isinstance(stmt, Let)}
+        lets = {stmt.name: stmt.value for stmt in group.body if isinstance(stmt, ir.Let)}
         for stmt in group.body:
             trip: Expr = Number(1)
-            block: tuple[Stmt, ...] = (stmt,)
-            if isinstance(stmt, Pipeline):
+            block: tuple[ir.Stmt, ...] = (stmt,)
+            if isinstance(stmt, ir.Pipeline):
                 trip = Apply("max", (expanded(stmt.trip, lets), Number(0)), "i32", (("signed", 1),))
                 block = stmt.steady
-            elif isinstance(stmt, If) and any(isinstance(inner, Advance) for inner in walk(block)):
+            elif isinstance(stmt, ir.If) and any(isinstance(inner, ir.Advance) for inner in ir.walk(block)):
                 raise exc.UnsupportedInKernel("a load group that fills a ring now and then", file=file, line=stmt.line)
-            for inner in walk(block):
-                if isinstance(inner, Advance):
+            for inner in ir.walk(block):
+                if isinstance(inner, ir.Advance):
                     number = aref[inner.cursor]
                     found[number] = add(found.get(number, Number(0)), trip)
     return found
@@ -104,7 +93,7 @@ def equal(left: Expr, number: int) -> Expr:
     return Apply("compare", (left, Number(number)), "i1", (("predicate", "eq"), ("signed", 1)))
 
 
-def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+def run(program: ir.WarpProgram, choices: Choices) -> ir.WarpProgram:
     """The pass. Raises UnsupportedInKernel."""
     if not choices.ping_pong:
         return program

@@ -25,19 +25,10 @@ from functools import reduce
 from typing import Any
 
 from twill.codegen.passes.given import may_be_given, with_given
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices, each_body
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, NumPrograms, inlined
 from twill.codegen.warp.parameters import nodes
-from twill.codegen.warp.program import (
-    Let,
-    Pipeline,
-    Stmt,
-    TensorMapSpec,
-    TmaLoad,
-    WarpGroup,
-    WarpProgram,
-    with_blocks,
-)
 from twill.graph.work import moved_bytes
 
 WIDE, AXES = "i64", 3  # of a launch grid
@@ -46,7 +37,7 @@ PASSES = "_passes"  # the end of the scalars' names
 LOADS, TILES = 4, 5  # five loads for four tiles are still one each: parts of a sum end at whole tiles
 
 
-def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+def run(program: ir.WarpProgram, choices: Choices) -> ir.WarpProgram:
     """The pass."""
     if not choices.passing or program.cluster is not None or program.walk:
         return program
@@ -55,15 +46,15 @@ def run(program: WarpProgram, choices: Choices) -> WarpProgram:
     return computed_at_launch(made)
 
 
-def computed_at_launch(program: WarpProgram) -> WarpProgram:
+def computed_at_launch(program: ir.WarpProgram) -> ir.WarpProgram:
     """With what was asked in front of loops computed by the launch, where that knows all of it."""
     found: dict[str, Expr] = {}
 
-    def given(group: WarpGroup) -> tuple[Stmt, ...]:
-        body: list[Stmt] = []
+    def given(group: ir.WarpGroup) -> tuple[ir.Stmt, ...]:
+        body: list[ir.Stmt] = []
         known: dict[str, Expr] = {}
         for stmt in group.body:
-            if not isinstance(stmt, Let):
+            if not isinstance(stmt, ir.Let):
                 body.append(stmt)
                 continue
             value = known[stmt.name] = inlined(stmt.value, known)
@@ -75,41 +66,41 @@ def computed_at_launch(program: WarpProgram) -> WarpProgram:
     return with_given(each_body(program, given), found)
 
 
-def loads(part: Any) -> list[TmaLoad]:
+def loads(part: Any) -> list[ir.TmaLoad]:
     """Every copy into shared memory in a part of a program."""
-    return [node for node in nodes(part) if isinstance(node, TmaLoad)]
+    return [node for node in nodes(part) if isinstance(node, ir.TmaLoad)]
 
 
-def passing(group: WarpGroup, program: WarpProgram, tensors: Sequence[str], most: int) -> Iterator[Stmt]:
+def passing(group: ir.WarpGroup, program: ir.WarpProgram, tensors: Sequence[str], most: int) -> Iterator[ir.Stmt]:
     """The body of a warp group whose loops ask. tensors: of all loads of the program, as often as they are loaded.
     most: bytes of a tensor that passes."""
     for stmt in group.body:
-        if isinstance(stmt, Pipeline):
+        if isinstance(stmt, ir.Pipeline):
             yield from asking(stmt, program, tensors, most)
         else:
             yield stmt
 
 
-def asking(loop: Pipeline, program: WarpProgram, tensors: Sequence[str], most: int) -> Iterator[Stmt]:
+def asking(loop: ir.Pipeline, program: ir.WarpProgram, tensors: Sequence[str], most: int) -> Iterator[ir.Stmt]:
     """What is asked in front of a loop, and the loop. tensors, most: as above."""
-    made: Stmt = loop
+    made: ir.Stmt = loop
     inside = [load.map for load in loads(loop)]
     for number, boxes in copies(loop).items():
         spec = program.maps[number]
         if spec.made or None in spec.sizes or inside.count(number) != tensors.count(spec.argument):
             continue
         name = f"{spec.argument.replace('.', '_')}{PASSES}"
-        yield Let(name, is_read_once(spec, loop.trip, boxes, most), line=loop.line)
+        yield ir.Let(name, is_read_once(spec, loop.trip, boxes, most), line=loop.line)
         made = marked(made, number, name)
     yield made
 
 
-def copies(loop: Pipeline) -> Mapping[int, int]:
+def copies(loop: ir.Pipeline) -> Mapping[int, int]:
     """Copies of an iteration through each map."""
     return Counter(load.map for load in loads(loop.steady))
 
 
-def is_read_once(spec: TensorMapSpec, trip: Expr, boxes: int, most: int) -> Expr:
+def is_read_once(spec: ir.TensorMapSpec, trip: Expr, boxes: int, most: int) -> Expr:
     """Whether a launch whose instances run a loop so often reads a tensor once, which is not too large to pass."""
     sizes = [widened(size) for size in spec.sizes if size is not None]
     tiles = (over(size, box) for size, box in zip(sizes, spec.box, strict=True))
@@ -140,8 +131,8 @@ def over(size: Expr, box: int) -> Expr:
     return Apply("div", (more, Number(box, WIDE)), WIDE, (("signed", 1),))
 
 
-def marked(stmt: Stmt, number: int, name: str) -> Stmt:
+def marked(stmt: ir.Stmt, number: int, name: str) -> ir.Stmt:
     """A statement whose loads through a map pass where the scalar holds."""
-    if isinstance(stmt, TmaLoad):
+    if isinstance(stmt, ir.TmaLoad):
         return replace(stmt, passing=Local(name, "i1")) if stmt.map == number else stmt
-    return with_blocks(stmt, lambda block: (marked(inner, number, name) for inner in block))
+    return ir.with_blocks(stmt, lambda block: (marked(inner, number, name) for inner in block))

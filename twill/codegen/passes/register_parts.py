@@ -14,35 +14,21 @@ from typing import Any
 
 from twill.codegen.passes.column_parts import cut, fragments_of, is_beside
 from twill.codegen.passes.staged_stores import Whole
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices
 from twill.codegen.warp.expression import Element
 from twill.codegen.warp.forms import FORMS
 from twill.codegen.warp.layout import Accumulator, Along, elements_of
-from twill.codegen.warp.program import (
-    Arrive,
-    Commit,
-    Copy,
-    Fence,
-    Multiply,
-    Pipeline,
-    Reg,
-    Stmt,
-    WaitGroups,
-    WarpGroup,
-    WarpProgram,
-    walk,
-    with_blocks,
-)
 
-_LOOPS = Pipeline | Multiply | Commit | WaitGroups | Fence | Arrive
+_LOOPS = ir.Pipeline | ir.Multiply | ir.Commit | ir.WaitGroups | ir.Fence | ir.Arrive
 
 
-def in_parts(group: WarpGroup, program: WarpProgram, registers: int) -> WarpGroup:
+def in_parts(group: ir.WarpGroup, program: ir.WarpProgram, registers: int) -> ir.WarpGroup:
     """The group with what follows its last loop in parts of columns whose accumulators take `registers` of a thread
     together; as it is if they take no more, or cannot be cut."""
     start = _behind_loops(group)
     tail = group.body[start:]
-    products = {stmt.accumulator for stmt in group.stmts if isinstance(stmt, Multiply)}
+    products = {stmt.accumulator for stmt in group.stmts if isinstance(stmt, ir.Multiply)}
     read = [group.fragment(number) for number in sorted(products & _fragments(tail))]
     layouts = {fragment.layout for fragment in read}
     taken = sum(elements_of(fragment.layout) for fragment in read)
@@ -58,9 +44,9 @@ def in_parts(group: WarpGroup, program: WarpProgram, registers: int) -> WarpGrou
         return group
 
 
-def _behind_loops(group: WarpGroup) -> int:
+def _behind_loops(group: ir.WarpGroup) -> int:
     """The first statement behind all loops, and waits for their products, that has to do with a matrix."""
-    looping = [n for n, stmt in enumerate(group.body) if any(isinstance(s, _LOOPS) for s in walk((stmt,)))]
+    looping = [n for n, stmt in enumerate(group.body) if any(isinstance(s, _LOOPS) for s in ir.walk((stmt,)))]
     last = max(looping, default=-1)
     for number, stmt in enumerate(group.body[last + 1 :], last + 1):
         if any(isinstance(group.fragment(n).layout, Accumulator | Along) for n in _fragments((stmt,))):
@@ -68,7 +54,9 @@ def _behind_loops(group: WarpGroup) -> int:
     return len(group.body)
 
 
-def _apart(group: WarpGroup, program: WarpProgram, start: int, layout: Accumulator, products: set[int]) -> WarpGroup:
+def _apart(
+    group: ir.WarpGroup, program: ir.WarpProgram, start: int, layout: Accumulator, products: set[int]
+) -> ir.WarpGroup:
     """The group whose tail has variables of its own, and begins with copies of the accumulators. Raises Whole if the
     tail reads another matrix of that layout, or vector of one, that the loops leave."""
     tail = group.body[start:]
@@ -79,23 +67,23 @@ def _apart(group: WarpGroup, program: WarpProgram, start: int, layout: Accumulat
     entering = _entering(tail) & again
     if entering - products:
         raise Whole
-    copies = [Copy(number, own[number]) for number in sorted(entering)]
+    copies = [ir.Copy(number, own[number]) for number in sorted(entering)]
     added = [replace(group.fragment(number), id=new) for number, new in own.items()]
     body = (*group.body[:start], *copies, *(_renamed(stmt, own) for stmt in tail))
     return replace(group, fragments=(*group.fragments, *added), body=body)
 
 
-def _elsewhere(group: WarpGroup, start: int) -> tuple[Stmt, ...]:
+def _elsewhere(group: ir.WarpGroup, start: int) -> tuple[ir.Stmt, ...]:
     """What the group does but for the tail."""
     return (*group.body[:start], *group.start, *group.next, *group.skip, *group.finish)
 
 
-def _fragments(stmts: tuple[Stmt, ...]) -> set[int]:
+def _fragments(stmts: tuple[ir.Stmt, ...]) -> set[int]:
     """What statements, and those in them, read or write."""
-    return {number for stmt in walk(stmts) for number in fragments_of(stmt)}
+    return {number for stmt in ir.walk(stmts) for number in fragments_of(stmt)}
 
 
-def _entering(stmts: tuple[Stmt, ...]) -> set[int]:
+def _entering(stmts: tuple[ir.Stmt, ...]) -> set[int]:
     """What statements may read before they write it."""
     made: set[int] = set()
     found: set[int] = set()
@@ -108,14 +96,14 @@ def _entering(stmts: tuple[Stmt, ...]) -> set[int]:
     return found - {-1}
 
 
-def _renamed(stmt: Stmt, names: Mapping[int, int]) -> Stmt:
+def _renamed(stmt: ir.Stmt, names: Mapping[int, int]) -> ir.Stmt:
     """A statement with other fragments in place of some."""
     changed: dict[str, Any] = {}
     for part in FORMS[type(stmt)].fields:
         value = getattr(stmt, part.field)
         of_fragments = part.kind in ("fragment", "fragments", "multiplied")
         changed[part.field] = _numbered(value, names) if of_fragments else _operand(value, names)
-    return with_blocks(replace(stmt, **changed), lambda block: tuple(_renamed(inner, names) for inner in block))
+    return ir.with_blocks(replace(stmt, **changed), lambda block: tuple(_renamed(inner, names) for inner in block))
 
 
 def _numbered(value: Any, names: Mapping[int, int]) -> Any:
@@ -129,14 +117,14 @@ def _operand(value: Any, names: Mapping[int, int]) -> Any:
     """A field whose operands and expressions name fragments."""
     if isinstance(value, tuple):
         return tuple(_operand(one, names) for one in value)
-    if isinstance(value, Reg | Element):
+    if isinstance(value, ir.Reg | Element):
         value = replace(value, fragment=names.get(value.fragment, value.fragment))
     if not is_dataclass(value) or isinstance(value, type):
         return value
     return replace(value, **{f.name: _operand(getattr(value, f.name), names) for f in fields(value) if f.init})
 
 
-def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+def run(program: ir.WarpProgram, choices: Choices) -> ir.WarpProgram:
     """The pass. Fragments that it adds are numbered behind all others of the program."""
     for group in program.groups:
         made = in_parts(group, program, choices.product_registers)

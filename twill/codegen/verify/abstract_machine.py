@@ -116,11 +116,6 @@ class Trial:
     launch: CheckedLaunch
     references: tuple[Reference, ...]
 
-    @property
-    def expected(self) -> Mapping[str, Array]:
-        """The tensors as the program leaves them that was written."""
-        return self.references[0].expected
-
 
 def trials(
     program: WarpProgram, problem: ProblemTable | None = None, thorough: bool = False, over: Over = in_time

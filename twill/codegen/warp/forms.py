@@ -11,113 +11,113 @@ from dataclasses import MISSING, Field, dataclass, fields
 from functools import cached_property
 from typing import Any
 
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.notation import KINDS
 from twill.codegen.warp.scalars import ScalarNames
 from twill.codegen.warp.tokens import Mismatch, Reader, remark
 
 _DECLARED = {
-    aref.Cluster: "cluster: {ctas:int} CTAs, neighbours along axis {axis:int} of the grid, "
+    ir.Cluster: "cluster: {ctas:int} CTAs, neighbours along axis {axis:int} of the grid, "
                   "meet first {meets_first:bool}, last {meets_last:bool}<<, together where {together:expr}>>",
-    aref.TensorMapSpec: "map {id:int} {argument:word}: {element:word} [{sizes:sizes}] by [{strides:exprs}], offset "
+    ir.TensorMapSpec: "map {id:int} {argument:word}: {element:word} [{sizes:sizes}] by [{strides:exprs}], offset "
                     "{offset:expr}, box {box:shape}, swizzle {swizzle:int}<<, {together:int} elements as one>>"
                     "<<, made as number {made:int}>>",
-    aref.Buffer: "buffer {id:int} {name:word}: {shape:shape} {element:word} in panels of {panel:int} bytes, "
+    ir.Buffer: "buffer {id:int} {name:word}: {shape:shape} {element:word} in panels of {panel:int} bytes, "
                  "swizzle {swizzle:int}, {slots:int} x {bytes:int} bytes at {offset:int}"
                  "<< of tensor memory{tensor:flag}>>",
-    aref.Aref: "aref {id:int} {name:word} of {buffers:buffers}: depth {depth:int}, {producer:group} -> "
+    ir.Aref: "aref {id:int} {name:word} of {buffers:buffers}: depth {depth:int}, {producer:group} -> "
                "({consumers:groups}), {bytes:int} bytes a slot by {transport:word}, arrivals {full_count:int} full, "
                "{empty_count:int} empty<<, shared by the cluster{shared:flag}>><<, of a pair{pair:flag}>>",
-    aref.NamedBarrier: "barrier {id:int} {name:word}: ({groups:groups}), {threads:int} threads",
-    aref.WarpGroup: "group {id:int} {role:word}: {threads:int} threads, {registers:int} registers"
+    ir.NamedBarrier: "barrier {id:int} {name:word}: ({groups:groups}), {threads:int} threads",
+    ir.WarpGroup: "group {id:int} {role:word}: {threads:int} threads, {registers:int} registers"
                     "<<, one thread issues{issuer:flag}>><<, takes turn {share:share}>>",
-    aref.Fragment: "fragment {id:int} {name:word}: {element:word} {layout:layout}",
-    aref.Cursor: "cursor {id:int} {name:word} in {aref:aref}",
-    aref.InstanceLoop: "instances from {first:count} below {end:count} by {step:count}",
+    ir.Fragment: "fragment {id:int} {name:word}: {element:word} {layout:layout}",
+    ir.Cursor: "cursor {id:int} {name:word} in {aref:aref}",
+    ir.InstanceLoop: "instances from {first:count} below {end:count} by {step:count}",
 }  # fmt: skip
 
 _STATEMENTS = {
-    aref.CountReuse: "let {name:word} = instances just before with the same ({values:exprs})",
-    aref.Let: "let {name:word} = {value:expr}",
-    aref.If: "if {condition:expr}<<, rarely{rare:flag}>>",
-    aref.Pipeline: "pipeline {name:word} with step {step:word}: {trip:expr} iterations, {stages:int} stages"
+    ir.CountReuse: "let {name:word} = instances just before with the same ({values:exprs})",
+    ir.Let: "let {name:word} = {value:expr}",
+    ir.If: "if {condition:expr}<<, rarely{rare:flag}>>",
+    ir.Pipeline: "pipeline {name:word} with step {step:word}: {trip:expr} iterations, {stages:int} stages"
                    "<<, I = {interval:int}>>",
-    aref.Acquire: "acquire {cursor:cursor}",
-    aref.Expect: "expect {cursor:cursor} {bytes:int} bytes",
-    aref.TmaLoad: "tma load {map:map}[{coordinates:exprs}] -> {target:slot} full at {cursor:cursor}"
+    ir.Acquire: "acquire {cursor:cursor}",
+    ir.Expect: "expect {cursor:cursor} {bytes:int} bytes",
+    ir.TmaLoad: "tma load {map:map}[{coordinates:exprs}] -> {target:slot} full at {cursor:cursor}"
                   "<< by CTA {sender:int} for all>><< passing where {passing:expr}>>",
-    aref.MakeMap: "make map {map:map}: [{sizes:sizes}] by [{strides:exprs}], offset {offset:expr}, "
+    ir.MakeMap: "make map {map:map}: [{sizes:sizes}] by [{strides:exprs}], offset {offset:expr}, "
                   "through {scratch:buffer}",
-    aref.ShowMaps: "show maps {maps:maps}",
-    aref.Settle: "settle {cursor:cursor}",
-    aref.Publish: "publish {cursor:cursor}<< behind MMAs{behind:flag}>>",
-    aref.Get: "get {cursor:cursor}",
-    aref.Consumed: "consumed {cursor:cursor}<< everywhere{everywhere:flag}>><< behind MMAs{behind:flag}>>",
-    aref.Skip: "advance {cursor:cursor} by {count:expr}",
-    aref.Advance: "advance {cursor:cursor}",
-    aref.Fence: "fence<< {fragments:fragments}>>",
-    aref.Multiply: "multiply {accumulator:fragment} {accumulate:gains} {a:multiplied}<< transposed{a_transposed:flag}>>"
+    ir.ShowMaps: "show maps {maps:maps}",
+    ir.Settle: "settle {cursor:cursor}",
+    ir.Publish: "publish {cursor:cursor}<< behind MMAs{behind:flag}>>",
+    ir.Get: "get {cursor:cursor}",
+    ir.Consumed: "consumed {cursor:cursor}<< everywhere{everywhere:flag}>><< behind MMAs{behind:flag}>>",
+    ir.Skip: "advance {cursor:cursor} by {count:expr}",
+    ir.Advance: "advance {cursor:cursor}",
+    ir.Fence: "fence<< {fragments:fragments}>>",
+    ir.Multiply: "multiply {accumulator:fragment} {accumulate:gains} {a:multiplied}<< transposed{a_transposed:flag}>>"
                    " @ {b:slot}<< transposed{b_transposed:flag}>>, k {depth:int} {operand:word}"
                    "<< in quads{quads:flag}>>",
-    aref.TensorMultiply: "tensor multiply {target:slot} = {a:slot}<< transposed{a_transposed:flag}>> @ {b:slot}"
+    ir.TensorMultiply: "tensor multiply {target:slot} = {a:slot}<< transposed{a_transposed:flag}>> @ {b:slot}"
                          "<< transposed{b_transposed:flag}>>, k {depth:int} {operand:word}, added if {accumulate:expr}"
                          "<<, scales {of_a:slot} and {of_b:slot} for {block:int}>>",
-    aref.CopyScales: "copy scales {source:slot} -> {target:slot}, {rows:int} rows",
-    aref.StoreScales: "store scales {operand:fragment} -> {target:slot}",
-    aref.LoadAccumulator: "{result:fragment} = load accumulator {source:slot}",
-    aref.StoreAccumulator: "store accumulator {operand:fragment} -> {target:slot}",
-    aref.Commit: "commit",
-    aref.WaitGroups: "wait {pending:int} pending<<: {ready:fragments}>>",
-    aref.LoadGlobal: "{result:fragment} = load global {window:window}<< where {mask:fragment}>>"
+    ir.CopyScales: "copy scales {source:slot} -> {target:slot}, {rows:int} rows",
+    ir.StoreScales: "store scales {operand:fragment} -> {target:slot}",
+    ir.LoadAccumulator: "{result:fragment} = load accumulator {source:slot}",
+    ir.StoreAccumulator: "store accumulator {operand:fragment} -> {target:slot}",
+    ir.Commit: "commit",
+    ir.WaitGroups: "wait {pending:int} pending<<: {ready:fragments}>>",
+    ir.LoadGlobal: "{result:fragment} = load global {window:window}<< where {mask:fragment}>>"
                      "<< transposed{transposed:flag}>>",
-    aref.LoadShared: "{result:fragment} = load {source:slot}<< transposed{transposed:flag}>>",
-    aref.Fill: "{result:fragment} = fill {value:expr}",
-    aref.Range: "{result:fragment} = range from {start:int}",
-    aref.Reduce: "{result:fragment} = reduce {combine:word} {operand:fragment} axis {axis:int}"
+    ir.LoadShared: "{result:fragment} = load {source:slot}<< transposed{transposed:flag}>>",
+    ir.Fill: "{result:fragment} = fill {value:expr}",
+    ir.Range: "{result:fragment} = range from {start:int}",
+    ir.Reduce: "{result:fragment} = reduce {combine:word} {operand:fragment} axis {axis:int}"
                  "<< through {scratch:buffer}>><< with {barrier:barrier}>>{attributes:attributes}",
-    aref.Scan: "{result:fragment} = scan {combine:word} {operand:fragment} axis {axis:int}<< backwards{reverse:flag}>>"
+    ir.Scan: "{result:fragment} = scan {combine:word} {operand:fragment} axis {axis:int}<< backwards{reverse:flag}>>"
                " through {scratch:buffer} with {barrier:barrier}{attributes:attributes}",
-    aref.Rearrange: "{result:fragment} = rearrange {operands:fragments} from {first:int} by {extents:ints} of"
+    ir.Rearrange: "{result:fragment} = rearrange {operands:fragments} from {first:int} by {extents:ints} of"
                     " {steps:ints}<< through {scratch:buffer}>><< with {barrier:barrier}>>"
                     "<<, {along:int} times {index:fragment}>><< below {extent:int}>>",
-    aref.Histogram: "{result:fragment} = histogram {operand:fragment}<< where {mask:fragment}>>"
+    ir.Histogram: "{result:fragment} = histogram {operand:fragment}<< where {mask:fragment}>>"
                     " through {scratch:buffer} with {barrier:barrier}",
-    aref.SumParts: "{result:fragment} = sum of parts {operand:fragment}, {part:expr} of {parts:expr} in {slot:expr}"
+    ir.SumParts: "{result:fragment} = sum of parts {operand:fragment}, {part:expr} of {parts:expr} in {slot:expr}"
                    " through {scratch:buffer} with {barrier:barrier}",
-    aref.Copy: "{result:fragment} = {source:fragment}<<[:, {columns:span}]>>",
-    aref.Compute: "{result:fragment} = {kind:word} {operands:operands}{attributes:attributes}",
-    aref.StoreGlobal: "store global<< by {combine:word}>> {operand:operand}<< transposed{transposed:flag}>>"
+    ir.Copy: "{result:fragment} = {source:fragment}<<[:, {columns:span}]>>",
+    ir.Compute: "{result:fragment} = {kind:word} {operands:operands}{attributes:attributes}",
+    ir.StoreGlobal: "store global<< by {combine:word}>> {operand:operand}<< transposed{transposed:flag}>>"
                       " -> {window:window}<< where {mask:fragment}>><<, old {order:word} in {old:fragment}>>",
-    aref.StoreShared: "store {operand:fragment}<<[:, {columns:span}]>><< transposed{transposed:flag}>>"
+    ir.StoreShared: "store {operand:fragment}<<[:, {columns:span}]>><< transposed{transposed:flag}>>"
                       " -> {target:slot}",
-    aref.Define: "define {names:words} = {values:counts}",
-    aref.Given: "given {name:word} = {value:expr}",
-    aref.Evenly: "define {name:word} = evenly {count:count} by at most {most:count}",
-    aref.Keep: "keep {values:counts}",
-    aref.Recall: "recall",
-    aref.SumOver: "sum {name:word} = {each:expr} times {value:expr} over {index:word} below {extent:expr}"
+    ir.Define: "define {names:words} = {values:counts}",
+    ir.Given: "given {name:word} = {value:expr}",
+    ir.Evenly: "define {name:word} = evenly {count:count} by at most {most:count}",
+    ir.Keep: "keep {values:counts}",
+    ir.Recall: "recall",
+    ir.SumOver: "sum {name:word} = {each:expr} times {value:expr} over {index:word} below {extent:expr}"
                   "<<, with marks{marks:flag}>><< where {names:words} = {values:exprs}>>",
-    aref.Seek: "seek {index:word}, {before:word}, {here:word} at {place:count} in {each:expr} times {value:expr}"
+    ir.Seek: "seek {index:word}, {before:word}, {here:word} at {place:count} in {each:expr} times {value:expr}"
                " below {extent:expr}<< where {names:words} = {values:exprs}>>",
-    aref.SetProgramId: "program_id {axis:int} = {value:count}",
-    aref.ScalarLoop: "while {condition:expr} with {names:words} = {inits:exprs} then {yields:exprs}",
-    aref.Visit: "visit",
-    aref.Elect: "elect with {barrier:barrier}<<, {names:words} = {values:exprs} through {scratch:buffer}>>",
-    aref.Atomic: "atomic {combine:word} {order:word} {element:word} {argument:word}[{index:expr}]<< by {values:exprs}>>"
+    ir.SetProgramId: "program_id {axis:int} = {value:count}",
+    ir.ScalarLoop: "while {condition:expr} with {names:words} = {inits:exprs} then {yields:exprs}",
+    ir.Visit: "visit",
+    ir.Elect: "elect with {barrier:barrier}<<, {names:words} = {values:exprs} through {scratch:buffer}>>",
+    ir.Atomic: "atomic {combine:word} {order:word} {element:word} {argument:word}[{index:expr}]<< by {values:exprs}>>"
                  "<< where {condition:expr}>> as {name:word}",
-    aref.ReceiveElected: "receive {names:words}: {elements:words} of {source:slot}",
-    aref.StopUnless: "stop unless {condition:count}",
-    aref.FetchInstance: "fetch instance<< of a CTA that has not started{cancel:flag}>>",
-    aref.PublishInstance: "publish instance {target:slot}: {index:counts} if {exists:count}",
-    aref.ReceiveInstance: "receive instance {source:slot}",
-    aref.ProxyFence: "proxy fence<< of global memory{memory:flag}>>",
-    aref.AwaitEarlierGrids: "await earlier grids",
-    aref.Sync: "sync {barrier:barrier}",
-    aref.Arrive: "arrive {barrier:barrier}",
-    aref.TmaStore: "tma store<< by {combine:word}>> {source:slot} -> {map:map}[{coordinates:exprs}]"
+    ir.ReceiveElected: "receive {names:words}: {elements:words} of {source:slot}",
+    ir.StopUnless: "stop unless {condition:count}",
+    ir.FetchInstance: "fetch instance<< of a CTA that has not started{cancel:flag}>>",
+    ir.PublishInstance: "publish instance {target:slot}: {index:counts} if {exists:count}",
+    ir.ReceiveInstance: "receive instance {source:slot}",
+    ir.ProxyFence: "proxy fence<< of global memory{memory:flag}>>",
+    ir.AwaitEarlierGrids: "await earlier grids",
+    ir.Sync: "sync {barrier:barrier}",
+    ir.Arrive: "arrive {barrier:barrier}",
+    ir.TmaStore: "tma store<< by {combine:word}>> {source:slot} -> {map:map}[{coordinates:exprs}]"
                    "<< passing{passing:flag}>>",
-    aref.BulkCommit: "bulk commit",
-    aref.BulkWait: "bulk wait {pending:int} pending<< read{read:flag}>>",
+    ir.BulkCommit: "bulk commit",
+    ir.BulkWait: "bulk wait {pending:int} pending<< read{read:flag}>>",
 }  # fmt: skip
 
 _PIECE = re.compile(r"(<<.*?>>)|\{(\w+):(\w+)\}|([^{<]+)")
@@ -150,7 +150,7 @@ class Form:
     def write(self, value: Any, names: ScalarNames) -> str:
         """The line, without indentation; a statement has its remark behind it."""
         text = "".join(self._write(part, value, names) for part in self.parts)
-        return text + (remark(value.line, value.note) if isinstance(value, aref.Stmt) else "")
+        return text + (remark(value.line, value.note) if isinstance(value, ir.Stmt) else "")
 
     def _write(self, part: FormPart, value: Any, names: ScalarNames) -> str:
         if part.optional:

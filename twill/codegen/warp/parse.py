@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Expr
 from twill.codegen.warp.forms import FORMS, read_statement
 from twill.codegen.warp.scalars import ScalarNames, read_expr, read_int, read_word, table
@@ -19,11 +19,11 @@ from twill.exc import WarpTextSyntax
 from twill.tile.program import TileProgram
 
 T = TypeVar("T")
-_ORDERED = (aref.TensorMapSpec, aref.Buffer, aref.Aref, aref.NamedBarrier)
-_FIRST = {FORMS[made].parts[0].text.split()[0].strip(":"): made for made in (*_ORDERED, aref.Cluster)}
+_ORDERED = (ir.TensorMapSpec, ir.Buffer, ir.Aref, ir.NamedBarrier)
+_FIRST = {FORMS[made].parts[0].text.split()[0].strip(":"): made for made in (*_ORDERED, ir.Cluster)}
 
 
-def parse(text: str, program: TileProgram) -> aref.WarpProgram:
+def parse(text: str, program: TileProgram) -> ir.WarpProgram:
     """The warp program of a text, which does what `program` does. Raises WarpTextSyntax."""
     top = lines(text)
     if not top:
@@ -46,12 +46,12 @@ def parse(text: str, program: TileProgram) -> aref.WarpProgram:
             entries.append(_declared(kind, line, names))
     made_groups = tuple(_group(line, names) for line in groups)
     of: dict[type[Any], tuple[Any, ...]] = {}
-    for made in (*_ORDERED, aref.Cluster):
+    for made in (*_ORDERED, ir.Cluster):
         of[made] = tuple(entry for entry in entries if isinstance(entry, made))
     maps, buffers, arefs, barriers = (of[made] for made in _ORDERED)
-    return aref.WarpProgram(
+    return ir.WarpProgram(
         program, maps=maps, buffers=buffers, arefs=arefs, barriers=barriers, groups=made_groups,
-        cluster=next(iter(of[aref.Cluster]), None), **said,
+        cluster=next(iter(of[ir.Cluster]), None), **said,
     )  # fmt: skip
 
 
@@ -132,23 +132,23 @@ def _names(declared: Iterable[TextLine], groups: Iterable[TextLine], program: Ti
     )
 
 
-def _group(line: TextLine, names: ScalarNames) -> aref.WarpGroup:
-    said = _only(line, lambda r: FORMS[aref.WarpGroup].read(r, names), below=True)
-    fragments: list[aref.Fragment] = []
-    cursors: list[aref.Cursor] = []
+def _group(line: TextLine, names: ScalarNames) -> ir.WarpGroup:
+    said = _only(line, lambda r: FORMS[ir.WarpGroup].read(r, names), below=True)
+    fragments: list[ir.Fragment] = []
+    cursors: list[ir.Cursor] = []
     blocks: dict[str, Any] = {"body": ()}
     for inner in line.below:
         word = inner.reader.peek().text
         if word == "fragment":
-            fragments.append(_declared(aref.Fragment, inner, names))
+            fragments.append(_declared(ir.Fragment, inner, names))
         elif word == "cursor":
-            cursors.append(_declared(aref.Cursor, inner, names))
+            cursors.append(_declared(ir.Cursor, inner, names))
         elif word == "instances":
-            blocks["loop"] = _declared(aref.InstanceLoop, inner, names)
+            blocks["loop"] = _declared(ir.InstanceLoop, inner, names)
         else:
             name = _only(inner, _block_name, below=True)
             blocks[name] = _block(inner.below, names)
-    return aref.WarpGroup(**said, fragments=tuple(fragments), cursors=tuple(cursors), **blocks)
+    return ir.WarpGroup(**said, fragments=tuple(fragments), cursors=tuple(cursors), **blocks)
 
 
 def _block_name(r: Reader) -> str:
@@ -159,11 +159,11 @@ def _block_name(r: Reader) -> str:
 
 
 # ---------------------------------------------------------------- statements
-def _block(inside: Iterable[TextLine], names: ScalarNames) -> tuple[aref.Stmt, ...]:
-    made: list[aref.Stmt] = []
+def _block(inside: Iterable[TextLine], names: ScalarNames) -> tuple[ir.Stmt, ...]:
+    made: list[ir.Stmt] = []
     for line in inside:
         before = made[-1] if made else None
-        if isinstance(before, aref.If) and not before.otherwise and line.reader.accept("else"):
+        if isinstance(before, ir.If) and not before.otherwise and line.reader.accept("else"):
             _only(line, lambda r: None, below=True)
             made[-1] = replace(before, otherwise=_block(line.below, names))
             continue
@@ -171,23 +171,23 @@ def _block(inside: Iterable[TextLine], names: ScalarNames) -> tuple[aref.Stmt, .
     return tuple(made)
 
 
-def _statement(line: TextLine, names: ScalarNames) -> aref.Stmt:
+def _statement(line: TextLine, names: ScalarNames) -> ir.Stmt:
     form, said = read_statement(line.reader, names)
     said |= {"line": line.reader.line, "note": line.reader.note}
-    if form.made is aref.If:
-        return aref.If(**said, body=_block(line.below, names))
-    if form.made in (aref.PublishInstance, aref.ScalarLoop, aref.Elect):
-        inner: aref.Stmt = form.made(**said, body=_block(line.below, names))
+    if form.made is ir.If:
+        return ir.If(**said, body=_block(line.below, names))
+    if form.made in (ir.PublishInstance, ir.ScalarLoop, ir.Elect):
+        inner: ir.Stmt = form.made(**said, body=_block(line.below, names))
         return inner
-    if form.made is aref.Pipeline:
+    if form.made is ir.Pipeline:
         return _pipeline(line, said, names)
     _only(line, lambda r: None)
-    made: aref.Stmt = form.made(**said)
+    made: ir.Stmt = form.made(**said)
     return made
 
 
-def _pipeline(line: TextLine, said: dict[str, Any], names: ScalarNames) -> aref.Pipeline:
-    phases: dict[str, list[tuple[aref.Stmt, ...]]] = {"prologue": [], "steady": [], "later": [], "epilogue": []}
+def _pipeline(line: TextLine, said: dict[str, Any], names: ScalarNames) -> ir.Pipeline:
+    phases: dict[str, list[tuple[ir.Stmt, ...]]] = {"prologue": [], "steady": [], "later": [], "epilogue": []}
     until: Expr | None = None
     for inner in line.below:
         phase, condition = _only(inner, lambda r: _phase(r, phases, names), below=True)
@@ -200,12 +200,12 @@ def _pipeline(line: TextLine, said: dict[str, Any], names: ScalarNames) -> aref.
         )
     prologue, epilogue = tuple(phases["prologue"]), tuple(phases["epilogue"])
     later = phases["later"][0] if phases["later"] else ()
-    return aref.Pipeline(
+    return ir.Pipeline(
         **said, prologue=prologue, steady=phases["steady"][0], epilogue=epilogue, until=until, later=later
     )
 
 
-def _phase(r: Reader, phases: dict[str, list[tuple[aref.Stmt, ...]]], names: ScalarNames) -> tuple[str, Expr | None]:
+def _phase(r: Reader, phases: dict[str, list[tuple[ir.Stmt, ...]]], names: ScalarNames) -> tuple[str, Expr | None]:
     if r.accept("steady"):
         if not r.accept("from"):
             return "steady", None

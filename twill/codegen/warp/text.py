@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.forms import FORMS
 from twill.codegen.warp.scalars import ScalarNames, table, write_expr
 from twill.codegen.warp.tokens import INDENT, quoted
@@ -17,7 +17,7 @@ BLOCKS = ("start", "next", "body", "skip", "finish")  # of a warp group, in this
 COMMON = ("setup", "once", "walk")  # blocks of the program
 
 
-def text(program: aref.WarpProgram) -> str:
+def text(program: ir.WarpProgram) -> str:
     """The whole program. Ends with a newline."""
     tile, names = program.program, names_of(program)
     kernel = f"{quoted(tile.kernel)} {quoted(tile.spec)} for {quoted(program.machine)}"
@@ -34,7 +34,7 @@ def text(program: aref.WarpProgram) -> str:
     return "\n".join(lines) + "\n"
 
 
-def names_of(program: aref.WarpProgram) -> ScalarNames:
+def names_of(program: ir.WarpProgram) -> ScalarNames:
     """What everything in a program is called."""
     fragments = [fragment for group in program.groups for fragment in group.fragments]
     cursors = [cursor for group in program.groups for cursor in group.cursors]
@@ -50,12 +50,12 @@ def names_of(program: aref.WarpProgram) -> ScalarNames:
     )
 
 
-def _group(group: aref.WarpGroup, names: ScalarNames) -> Iterator[str]:
-    yield FORMS[aref.WarpGroup].write(group, names)
+def _group(group: ir.WarpGroup, names: ScalarNames) -> Iterator[str]:
+    yield FORMS[ir.WarpGroup].write(group, names)
     for entry in (*group.fragments, *group.cursors):
         yield INDENT + FORMS[type(entry)].write(entry, names)
     if group.loop is not None:
-        yield INDENT + FORMS[aref.InstanceLoop].write(group.loop, names)
+        yield INDENT + FORMS[ir.InstanceLoop].write(group.loop, names)
     for name in BLOCKS:
         block = getattr(group, name)
         if block or name == "body":
@@ -63,23 +63,23 @@ def _group(group: aref.WarpGroup, names: ScalarNames) -> Iterator[str]:
             yield from _block(block, names, INDENT * 2)
 
 
-def _block(stmts: Iterable[aref.Stmt], names: ScalarNames, indent: str) -> Iterator[str]:
+def _block(stmts: Iterable[ir.Stmt], names: ScalarNames, indent: str) -> Iterator[str]:
     for stmt in stmts:
         yield indent + FORMS[type(stmt)].write(stmt, names)
-        if isinstance(stmt, aref.If):
+        if isinstance(stmt, ir.If):
             yield from _block(stmt.body, names, indent + INDENT)
             if stmt.otherwise:
                 yield f"{indent}else"
                 yield from _block(stmt.otherwise, names, indent + INDENT)
-        elif isinstance(stmt, aref.PublishInstance | aref.ScalarLoop | aref.Elect):
+        elif isinstance(stmt, ir.PublishInstance | ir.ScalarLoop | ir.Elect):
             yield from _block(stmt.body, names, indent + INDENT)
-        elif isinstance(stmt, aref.Pipeline):
+        elif isinstance(stmt, ir.Pipeline):
             for name, block in _phases(stmt, names):
                 yield f"{indent}{INDENT}{name}"
                 yield from _block(block, names, indent + INDENT * 2)
 
 
-def _phases(stmt: aref.Pipeline, names: ScalarNames) -> Iterator[tuple[str, tuple[aref.Stmt, ...]]]:
+def _phases(stmt: ir.Pipeline, names: ScalarNames) -> Iterator[tuple[str, tuple[ir.Stmt, ...]]]:
     yield from ((f"prologue {k}", block) for k, block in enumerate(stmt.prologue))
     yield "steady", stmt.steady
     if stmt.until is not None:

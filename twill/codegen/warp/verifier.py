@@ -27,7 +27,7 @@ from functools import cache
 from typing import Any
 
 from twill import exc
-from twill.codegen.warp import program as aref
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.by_identity import by_identity
 from twill.codegen.warp.expression import Element, Local
 from twill.codegen.warp.forms import FORMS
@@ -36,40 +36,40 @@ from twill.codegen.warp.parameters import is_of_launch, looks_up, nodes
 from twill.codegen.warp.resources import Reg, SlotRef
 from twill.codegen.warp.text import BLOCKS, COMMON
 
-PLACES: dict[type[aref.Stmt], tuple[str, ...]] = {
-    aref.PublishInstance: ("next",),
-    aref.ReceiveInstance: ("next",),
-    aref.FetchInstance: ("next", "body"),
-    aref.Define: ("setup", "once", "next"),
-    aref.Given: ("setup",),
-    aref.Evenly: ("once",),
-    aref.Keep: ("once",),
-    aref.SumOver: ("setup",),
-    aref.Seek: ("next",),
-    aref.Recall: ("next",),
-    aref.SetProgramId: ("next",),
-    aref.StopUnless: ("next",),
-    aref.Visit: ("walk",),
-    aref.AwaitEarlierGrids: ("setup",),
-    aref.Multiply: ("start", "body", "skip", "finish"),
+PLACES: dict[type[ir.Stmt], tuple[str, ...]] = {
+    ir.PublishInstance: ("next",),
+    ir.ReceiveInstance: ("next",),
+    ir.FetchInstance: ("next", "body"),
+    ir.Define: ("setup", "once", "next"),
+    ir.Given: ("setup",),
+    ir.Evenly: ("once",),
+    ir.Keep: ("once",),
+    ir.SumOver: ("setup",),
+    ir.Seek: ("next",),
+    ir.Recall: ("next",),
+    ir.SetProgramId: ("next",),
+    ir.StopUnless: ("next",),
+    ir.Visit: ("walk",),
+    ir.AwaitEarlierGrids: ("setup",),
+    ir.Multiply: ("start", "body", "skip", "finish"),
 }  # the blocks of a program or warp group where a statement may stand, if not everywhere
-ELECTED = (aref.Let, aref.ScalarLoop, aref.Atomic)  # all that stands in what one thread does for all
-WALKING = (aref.Let, aref.ScalarLoop, aref.Visit)  # all that stands in a walk
+ELECTED = (ir.Let, ir.ScalarLoop, ir.Atomic)  # all that stands in what one thread does for all
+WALKING = (ir.Let, ir.ScalarLoop, ir.Visit)  # all that stands in a walk
 
 
-def refuse_ill_formed(program: aref.WarpProgram, after: str) -> None:
+def refuse_ill_formed(program: ir.WarpProgram, after: str) -> None:
     """Raises IllFormedWarpProgram if a rule is broken. after: the pass that made the program."""
     found = faults(program)
     if found:
         raise exc.IllFormedWarpProgram(after, found, file=program.program.file)
 
 
-def faults(program: aref.WarpProgram) -> tuple[str, ...]:
+def faults(program: ir.WarpProgram) -> tuple[str, ...]:
     """Every broken rule, in words; () if there is none."""
     return tuple(dict.fromkeys((*_ids(program), *_rings(program), *_groups(program))))
 
 
-def _ids(program: aref.WarpProgram) -> Iterator[str]:
+def _ids(program: ir.WarpProgram) -> Iterator[str]:
     places: dict[str, tuple[Any, ...]] = {
         "map": program.maps,
         "buffer": program.buffers,
@@ -85,7 +85,7 @@ def _ids(program: aref.WarpProgram) -> Iterator[str]:
             yield f"two {name} have one id"
 
 
-def _rings(program: aref.WarpProgram) -> Iterator[str]:
+def _rings(program: ir.WarpProgram) -> Iterator[str]:
     for ring in program.arefs:
         where = f"ring {ring.name}"
         if any(group >= len(program.groups) for group in (ring.producer, *ring.consumers)):
@@ -96,7 +96,7 @@ def _rings(program: aref.WarpProgram) -> Iterator[str]:
             yield f"{where} is deeper than its buffer"
 
 
-def _groups(program: aref.WarpProgram) -> Iterator[str]:
+def _groups(program: ir.WarpProgram) -> Iterator[str]:
     of_all = {
         "buffer": {entry.id for entry in program.buffers},
         "map": {entry.id for entry in program.maps},
@@ -111,31 +111,31 @@ def _groups(program: aref.WarpProgram) -> Iterator[str]:
             common |= scalars(block)
             yield from _wait(program)
             yield from _marks(program)
-    walked = frozenset(name for stmt in aref.walk(program.walk) for name in defined_by(stmt))
-    if program.walk and not any(isinstance(stmt, aref.Visit) for stmt in aref.walk(program.walk)):
+    walked = frozenset(name for stmt in ir.walk(program.walk) for name in defined_by(stmt))
+    if program.walk and not any(isinstance(stmt, ir.Visit) for stmt in ir.walk(program.walk)):
         yield "walk: visits nothing"
     for group in program.groups:
         known = of_all | {
             "fragment": {entry.id for entry in group.fragments},
             "cursor": {entry.id for entry in group.cursors if entry.aref < len(program.arefs)},
         }
-        if (group.loop is None) != any(isinstance(stmt, aref.StopUnless) for stmt in group.next):
+        if (group.loop is None) != any(isinstance(stmt, ir.StopUnless) for stmt in group.next):
             yield f"{group.role}: has {'no' if group.loop is None else 'a'} loop over its instances, and `next` " + (
                 "stops none" if group.loop is None else "stops"
             )
-        fetches = any(isinstance(stmt, aref.FetchInstance) for stmt in group.stmts)
-        counted = common | {aref.INSTANCES} | ({aref.PLACE} if fetches else set())
-        counted |= {aref.INSTANCE} if group.loop is not None else set()
+        fetches = any(isinstance(stmt, ir.FetchInstance) for stmt in group.stmts)
+        counted = common | {ir.INSTANCES} | ({ir.PLACE} if fetches else set())
+        counted |= {ir.INSTANCE} if group.loop is not None else set()
         for name in BLOCKS:
             verifier = _Block(program, group.fragments, group.cursors, known, name)
-            defined = {"start": common, "finish": common | {aref.INSTANCES}, "next": counted}.get(name)
+            defined = {"start": common, "finish": common | {ir.INSTANCES}, "next": counted}.get(name)
             if defined is None:
                 defined = counted | scalars(group.next) | walked
             yield from (f"{group.role}, {name}: {text}" for text in verifier.faults(getattr(group, name), defined))
 
 
-def _wait(program: aref.WarpProgram) -> Iterator[str]:
-    places = [at for at, stmt in enumerate(program.setup) if isinstance(stmt, aref.AwaitEarlierGrids)]
+def _wait(program: ir.WarpProgram) -> Iterator[str]:
+    places = [at for at, stmt in enumerate(program.setup) if isinstance(stmt, ir.AwaitEarlierGrids)]
     behind = program.setup[places[0] + 1 :] if places else ()
     if len(places) > 1 or (behind and (program.once or not looks_up(behind[0]))):
         yield "setup: something stands behind the wait for earlier grids"
@@ -143,42 +143,42 @@ def _wait(program: aref.WarpProgram) -> Iterator[str]:
         yield "setup, once: something is looked up in memory before earlier grids have ended"
 
 
-def _marks(program: aref.WarpProgram) -> Iterator[str]:
-    marked = [stmt for stmt in program.setup if isinstance(stmt, aref.SumOver) and stmt.marks]
+def _marks(program: ir.WarpProgram) -> Iterator[str]:
+    marked = [stmt for stmt in program.setup if isinstance(stmt, ir.SumOver) and stmt.marks]
     if len(marked) > 1:
         yield "setup: two sums leave marks in one place"
     summed = {(one.index, one.extent, one.each, one.value, one.names, one.values) for one in marked}
     for group in program.groups:
         for stmt in group.stmts:
-            if not isinstance(stmt, aref.Seek):
+            if not isinstance(stmt, ir.Seek):
                 continue
             if (stmt.index, stmt.extent, stmt.each, stmt.value, stmt.names, stmt.values) not in summed:
                 yield f"{group.role}: seeks `{stmt.index}` where no sum of the same leaves marks"
 
 
-def scalars(block: Iterable[aref.Stmt]) -> frozenset[str]:
+def scalars(block: Iterable[ir.Stmt]) -> frozenset[str]:
     """What the statements of a block define for the blocks behind it."""
     names = (defined_by(stmt) for stmt in block)
     return frozenset().union(*names)
 
 
-def defined_by(stmt: aref.Stmt) -> tuple[str, ...]:
+def defined_by(stmt: ir.Stmt) -> tuple[str, ...]:
     """The scalars that a statement defines for those behind it."""
     match stmt:
-        case aref.Let(name) | aref.Given(name) | aref.CountReuse(name) | aref.Evenly(name) | aref.SumOver(name):
+        case ir.Let(name) | ir.Given(name) | ir.CountReuse(name) | ir.Evenly(name) | ir.SumOver(name):
             return (name,)
-        case aref.SumParts():
-            return (aref.LAST_PART,)
-        case aref.Define(names) | aref.ScalarLoop(names) | aref.Elect(names=names) | aref.ReceiveElected(names=names):
+        case ir.SumParts():
+            return (ir.LAST_PART,)
+        case ir.Define(names) | ir.ScalarLoop(names) | ir.Elect(names=names) | ir.ReceiveElected(names=names):
             return names
-        case aref.Atomic(name):
+        case ir.Atomic(name):
             return (name,)
-        case aref.Seek(index, before, here):
+        case ir.Seek(index, before, here):
             return index, before, here
-        case aref.Recall():
-            return aref.RECALLED
-        case aref.PublishInstance() | aref.ReceiveInstance():
-            return aref.RECEIVED
+        case ir.Recall():
+            return ir.RECALLED
+        case ir.PublishInstance() | ir.ReceiveInstance():
+            return ir.RECEIVED
     return ()
 
 
@@ -187,9 +187,9 @@ class _Block:
 
     def __init__(
         self,
-        program: aref.WarpProgram,
-        fragments: Iterable[aref.Fragment],
-        cursors: Iterable[aref.Cursor],
+        program: ir.WarpProgram,
+        fragments: Iterable[ir.Fragment],
+        cursors: Iterable[ir.Cursor],
         known: dict[str, set[int]],
         name: str,
     ) -> None:
@@ -197,25 +197,25 @@ class _Block:
         self.fragments = {entry.id: entry for entry in fragments}
         self.rings = {entry.id: entry.aref for entry in cursors}
 
-    def faults(self, stmts: Iterable[aref.Stmt], defined: frozenset[str]) -> Iterator[str]:
+    def faults(self, stmts: Iterable[ir.Stmt], defined: frozenset[str]) -> Iterator[str]:
         """Of a block in which the scalars `defined` are known from outside."""
         for stmt in stmts:
             where = f"{type(stmt).__name__} (line {stmt.line})" if stmt.line else type(stmt).__name__
             yield from (f"{where}: {text}" for text in self.of(stmt, defined))
             match stmt:
-                case aref.PublishInstance() | aref.Elect():
+                case ir.PublishInstance() | ir.Elect():
                     yield from self.faults(stmt.body, defined)
-                case aref.ScalarLoop(names):
+                case ir.ScalarLoop(names):
                     yield from self.faults(stmt.body, defined | {*names})
-                case aref.If():
+                case ir.If():
                     yield from self.faults(stmt.body, defined)
                     yield from self.faults(stmt.otherwise, defined)
-                case aref.Pipeline():
+                case ir.Pipeline():
                     for block in (*stmt.prologue, stmt.steady, stmt.later, *stmt.epilogue):
                         yield from self.faults(block, defined | {stmt.step})
             defined |= {*defined_by(stmt)}
 
-    def of(self, stmt: aref.Stmt, defined: frozenset[str]) -> Iterator[str]:
+    def of(self, stmt: ir.Stmt, defined: frozenset[str]) -> Iterator[str]:
         """Of a statement, without those inside of it."""
         if "\n" in stmt.note:
             yield "has a note of several lines"
@@ -224,22 +224,22 @@ class _Block:
                 yield f"names {kind} {number}, which is not there"
         if self.name not in PLACES.get(type(stmt), BLOCKS) and not (self.name == "walk" and isinstance(stmt, WALKING)):
             yield f"stands in `{self.name}`"
-        inside = defined | {stmt.step} if isinstance(stmt, aref.Pipeline) else defined
-        if isinstance(stmt, aref.Given) and not is_of_launch(stmt.value):
+        inside = defined | {stmt.step} if isinstance(stmt, ir.Pipeline) else defined
+        if isinstance(stmt, ir.Given) and not is_of_launch(stmt.value):
             yield f"computes `{stmt.name}` before the launch, of what is not known there"
-        if isinstance(stmt, aref.Define):
+        if isinstance(stmt, ir.Define):
             inside |= {*stmt.names}
             if len(stmt.names) != len(stmt.values):
                 yield f"gives {len(stmt.names)} names to {len(stmt.values)} values"
-        elif isinstance(stmt, aref.SumOver | aref.Seek):
+        elif isinstance(stmt, ir.SumOver | ir.Seek):
             inside |= {stmt.index, *stmt.names}
             if len(stmt.names) != len(stmt.values):
                 yield f"gives {len(stmt.names)} names to {len(stmt.values)} values"
-        elif isinstance(stmt, aref.ScalarLoop):
+        elif isinstance(stmt, ir.ScalarLoop):
             inside |= {*stmt.names, *scalars(stmt.body)}
             if not len(stmt.names) == len(stmt.inits) == len(stmt.yields):
                 yield f"has {len(stmt.names)} names, {len(stmt.inits)} inits and {len(stmt.yields)} yields"
-        elif isinstance(stmt, aref.PublishInstance | aref.Elect):
+        elif isinstance(stmt, ir.PublishInstance | ir.Elect):
             inside |= scalars(stmt.body)
         for node in _mentions(stmt):
             match node:
@@ -250,16 +250,16 @@ class _Block:
                 case SlotRef():
                     yield from self.slot(node)
         match stmt:
-            case aref.Pipeline() if not len(stmt.prologue) == len(stmt.epilogue) == stmt.stages:
+            case ir.Pipeline() if not len(stmt.prologue) == len(stmt.epilogue) == stmt.stages:
                 yield (f"has {stmt.stages} stages, {len(stmt.prologue)} blocks of prologue and {len(stmt.epilogue)} of "
                        "epilogue")  # fmt: skip
-            case aref.Elect(_, names, values, scratch) if len(names) != len(values) or (scratch is None) == bool(names):
+            case ir.Elect(_, names, values, scratch) if len(names) != len(values) or (scratch is None) == bool(names):
                 yield f"gives {len(names)} names to {len(values)} values through {scratch}"
-            case aref.Elect(body=body) if not all(isinstance(one, ELECTED) for one in aref.walk(body)):
+            case ir.Elect(body=body) if not all(isinstance(one, ELECTED) for one in ir.walk(body)):
                 yield "has more than scalars in its body"
-            case aref.Pipeline(until=None, later=later) if later:
+            case ir.Pipeline(until=None, later=later) if later:
                 yield "has a second steady state and no condition for it"
-            case aref.Copy(source, result, columns) if {source, result} <= self.known["fragment"]:
+            case ir.Copy(source, result, columns) if {source, result} <= self.known["fragment"]:
                 one, other = self.fragments[source], self.fragments[result]
                 if (one.element, columns_of(one.layout, columns)) != (other.element, other.layout):
                     yield f"copies `{one.name}` to `{other.name}`, which has another element type or layout"
@@ -281,7 +281,7 @@ class _Block:
 
 
 @by_identity
-def named(stmt: aref.Stmt) -> tuple[tuple[str, int], ...]:
+def named(stmt: ir.Stmt) -> tuple[tuple[str, int], ...]:
     """What the fields of a statement name by id: kind, id."""
     found: list[tuple[str, int]] = []
     made: Any = type(stmt)
@@ -293,7 +293,7 @@ def named(stmt: aref.Stmt) -> tuple[tuple[str, int], ...]:
 
 
 @cache
-def _ids_of(made: type[aref.Stmt]) -> tuple[tuple[str, str], ...]:
+def _ids_of(made: type[ir.Stmt]) -> tuple[tuple[str, str], ...]:
     """The fields of a kind of statements that hold ids, with what they are ids of."""
     kinds = {"fragments": "fragment", "multiplied": "fragment"}
     every = ((part.field, kinds.get(part.kind, part.kind)) for part in FORMS[made].fields)
@@ -301,13 +301,13 @@ def _ids_of(made: type[aref.Stmt]) -> tuple[tuple[str, str], ...]:
 
 
 @by_identity
-def own_nodes(stmt: aref.Stmt) -> tuple[object, ...]:
+def own_nodes(stmt: ir.Stmt) -> tuple[object, ...]:
     """Expressions, operands and slots of a statement, without those of statements inside of it."""
     parts = tuple(getattr(stmt, part.field) for part in FORMS[type(stmt)].fields)
-    return tuple(nodes((*parts, stmt.until) if isinstance(stmt, aref.Pipeline) else parts))
+    return tuple(nodes((*parts, stmt.until) if isinstance(stmt, ir.Pipeline) else parts))
 
 
 @by_identity
-def _mentions(stmt: aref.Stmt) -> tuple[object, ...]:
+def _mentions(stmt: ir.Stmt) -> tuple[object, ...]:
     """Those of them that name something."""
     return tuple(node for node in own_nodes(stmt) if isinstance(node, Local | Element | Reg | SlotRef))

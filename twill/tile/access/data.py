@@ -3,6 +3,9 @@ which computes with it: reductions of tiles, and what is loaded from where the k
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from twill.reach import reach
 from twill.tile.access.analysis import Analysis
 from twill.tile.access.value import AffineTile, DescriptorWindow, Mask
 from twill.tile.program import Op, loops_of
@@ -40,17 +43,13 @@ class DataScalars:
     def is_data(self, scalar: int) -> bool:
         """Whether a number is made of such data."""
         if scalar not in self.known:
-            seen, pending = {scalar}, [scalar]
-            found = False
-            while pending and not found:
-                value = pending.pop()
-                op = self.makers.get(value)
-                found = op is not None and self.is_source(op)
-                made_of = self.carried.get(value, ()) if op is None else () if op.kind == ELECTED else op.operands
-                pending += [one for one in made_of if one not in seen]
-                seen.update(made_of)
-            self.known[scalar] = found
+            makers = (self.makers.get(value) for value in reach([scalar], self._made_of))
+            self.known[scalar] = any(op is not None and self.is_source(op) for op in makers)
         return self.known[scalar]
+
+    def _made_of(self, value: int) -> Sequence[int]:
+        op = self.makers.get(value)
+        return self.carried.get(value, ()) if op is None else () if op.kind == ELECTED else op.operands
 
     def unbounded(self, mask: Mask, kind: str) -> Mask:
         """The mask without bounds that are made of data, which is one of elements then. It stays as it is for loads of

@@ -32,10 +32,9 @@ Garbage = Mapping[IndexBound, Op]
 
 @dataclass(frozen=True)
 class GarbageNeeded(Exception):
-    """`reader` depends on elements of `load` beyond the bounds within which its address is affine."""
+    """An operation depends on elements of `load` beyond the bounds within which its address is affine."""
 
     load: Op
-    reader: Op
 
 
 @dataclass
@@ -105,7 +104,7 @@ class GarbageAnalysis:
             mask = self.mask(op.operands[2]) if len(op.operands) > 2 else EVERYWHERE
             bounds = [*mask.bounds, *self.from_zero(form, mask)]
         for garbage in read:
-            self.clean(op, {bound: load for bound, load in garbage.items() if not implied(bound, bounds)})
+            self.clean({bound: load for bound, load in garbage.items() if not implied(bound, bounds)})
 
     def from_zero(self, form: object, mask: Mask) -> Iterable[IndexBound]:
         """An index of a tensor that something is stored to is no negative number, as every tensor map has it."""
@@ -126,7 +125,7 @@ class GarbageAnalysis:
             shapes = tuple(self.analysis.type_of(operand).shape for operand in op.operands)
             step = SymbolicStep(op, (), shapes, self.analysis.type_of(op.results[0]), self.analysis.scalars.nonnegative)
             axes = axis_map(step, shapes[0])
-            self.clean(op, {} if axes is not None else everything)
+            self.clean({} if axes is not None else everything)
             return {replace(bound, axis=(axes or {})[bound.axis]): load for bound, load in everything.items()}
         if op.kind in ("reduce", "scan", "slice"):
             return self.along(op, everything)
@@ -135,11 +134,11 @@ class GarbageAnalysis:
         if op.kind in MMA:
             left, right, *others = read
             for scales in others[1:]:
-                self.clean(op, scales)
-            self.clean(op, {bound: load for bound, load in left.items() if bound.axis != 0})
-            self.clean(op, {bound: load for bound, load in right.items() if bound.axis != 1})
+                self.clean(scales)
+            self.clean({bound: load for bound, load in left.items() if bound.axis != 0})
+            self.clean({bound: load for bound, load in right.items() if bound.axis != 1})
             return everything
-        self.clean(op, everything)
+        self.clean(everything)
         return {}
 
     def along(self, op: Op, garbage: Garbage) -> Garbage:
@@ -150,9 +149,9 @@ class GarbageAnalysis:
         if op.kind == "scan":
             downwards = dict(op.attributes).get("reverse")
             side = "lower" if downwards else "upper"
-            self.clean(op, {bound: load for bound, load in met.items() if bound.side != side})
+            self.clean({bound: load for bound, load in met.items() if bound.side != side})
             return garbage
-        self.clean(op, met)
+        self.clean(met)
         return {replace(bound, axis=bound.axis - (bound.axis > axis)): load for bound, load in garbage.items()}
 
     def mask(self, value: int) -> Mask:
@@ -160,10 +159,10 @@ class GarbageAnalysis:
         form = self.analysis.forms.get(value)
         return form if isinstance(form, Mask) else UNKNOWN_MASK
 
-    def clean(self, reader: Op, garbage: Garbage) -> None:
+    def clean(self, garbage: Garbage) -> None:
         """There is no such garbage. Raises `GarbageNeeded` if there is."""
         for load in garbage.values():
-            raise GarbageNeeded(load, reader)
+            raise GarbageNeeded(load)
 
 
 def idle_masks(analysis: Analysis) -> dict[int, frozenset[IndexBound]]:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from twill.exc import AddressNotAffine, AtomicResultUsed
+from twill.reach import reach
 from twill.tile.access.address import Address, address_of_block, address_of_tile
 from twill.tile.access.analysis import PURE, Analysis
 from twill.tile.access.conditions import some_within
@@ -93,12 +94,7 @@ def first_bounded(analysis: Analysis, address: int) -> Op:
     sources = {result: op.operands for op in program.ops() for result in op.results}
     for carry in (carry for loop in loops_of(program.body) for carry in loop.carried):
         sources |= dict.fromkeys((carry.argument, carry.result), (carry.init, carry.yielded))
-    reached, ahead = set[int](), [address]
-    while ahead:
-        value = ahead.pop()
-        if value not in reached:
-            reached.add(value)
-            ahead += sources.get(value, ())
+    reached = reach([address], lambda value: sources.get(value, ()))
     made = (op for op in program.ops() if op.results and op.results[0] in reached)
     return next(op for op in made if bounds_more(analysis, op))
 
@@ -290,15 +286,8 @@ class _Rewriter:
 
     def is_loaded(self, value: int) -> bool:
         """Whether a scalar comes from memory: then it is no part of addresses, which are made ahead of data."""
-        seen, pending = {value}, [value]
-        while pending:
-            op = self.makers.get(pending.pop())
-            if op is not None and op.kind not in PURE:
-                return True
-            fresh = set(op.operands if op is not None else ()) - seen
-            seen |= fresh
-            pending.extend(fresh)
-        return any(value in self.carried for value in seen)
+        made_of = reach([value], lambda one: self.makers[one].operands if one in self.makers else ())
+        return any(self.makers[one].kind not in PURE if one in self.makers else one in self.carried for one in made_of)
 
     def masked_by(
         self, op: Op, masks: tuple[int, ...], guard: int, access: Access | None = None

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from twill.reach import reach
 from twill.tile.affine import Polynomial
 from twill.tile.dead_code import compact
 from twill.tile.flat import only_for_updates
@@ -130,13 +131,8 @@ class _Rewriter:
 
     def made_of(self, value: int) -> set[int]:
         """The tiles that a tile of index arithmetic is made of, and itself."""
-        seen, pending = {value}, [value]
-        while pending:
-            maker = self.uniformity.makers.get(pending.pop())
-            fresh = {one for one in (maker.operands if maker else ()) if one in self.uniformity.index} - seen
-            seen |= fresh
-            pending += fresh
-        return seen
+        makers, index = self.uniformity.makers, self.uniformity.index
+        return reach([value], lambda of: index.intersection(makers[of].operands) if of in makers else ())
 
     def is_at_hand(self, value: int) -> bool:
         """Whether a guard can have a tile without another one: index arithmetic, or one number everywhere."""

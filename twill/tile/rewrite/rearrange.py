@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+from twill.reach import reach
 from twill.tile.digits import Array, digits_of
 from twill.tile.interpret.arrays import np
 from twill.tile.program import Op, TileProgram, TileType
@@ -57,14 +58,11 @@ class _Rearranging(OpRewriter):
     def index_arithmetic(self) -> set[int]:
         """What is made of the grid and ranges and goes into an address or mask."""
         accesses = [op for op in self.program.ops() if op.access is not None]
-        pending = [op.operands[p] for op in accesses for p in (*op.index_operands, op.mask_operand) if p is not None]
-        found: set[int] = set()
-        while pending:
-            value = pending.pop()
-            if value in self.uniformity.pure and value not in found:
-                found.add(value)
-                pending += self.program.makers[value].operands if value in self.program.makers else ()
-        return found
+        asked = [op.operands[p] for op in accesses for p in (*op.index_operands, op.mask_operand) if p is not None]
+        makers, pure = self.program.makers, self.uniformity.pure
+        return reach(
+            pure.intersection(asked), lambda of: pure.intersection(makers[of].operands) if of in makers else ()
+        )
 
     def shape(self, value: int) -> tuple[int, ...]:
         return self.write.values[value].type.shape

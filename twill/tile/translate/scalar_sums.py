@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from twill.reach import reach
 from twill.tile.program import Attribute, Items, Loop, Op, TileProgram, TileType, loops_of
 from twill.tile.rewrite.op_rewriter import OpRewriter
 from twill.tile.scalar_region import ScalarRegion
@@ -98,16 +99,8 @@ class _Writer(OpRewriter):
         if loop is None or self.multiplies or any(isinstance(item, Loop) for item in loop.body):
             return False
         varying = {loop.induction, *(carry.argument for carry in loop.carried)}
-        seen, pending = {value}, [value]
-        while pending:
-            one = pending.pop()
-            if one in varying:
-                return True
-            maker = self.write.makers.get(one)
-            fresh = [operand for operand in maker.operands if operand not in seen] if maker is not None else []
-            seen.update(fresh)
-            pending += fresh
-        return False
+        makers = self.write.makers
+        return not varying.isdisjoint(reach([value], lambda one: makers[one].operands if one in makers else ()))
 
     # -- what they become --------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ def test_a_gemm_compiles_with_the_multiplies_it_says() -> None:
     printed, build = built(gemm())
     facts = build.function(printed.function)
     assert facts.remarks == ()
-    assert [dict(loop.counts) for loop in facts.mma_loops] == [{"m64n128k16": 8}, {"m64n128k16": 4}] * 2
+    assert list(facts.mma_loops) == [{"m64n128k16": 8}, {"m64n128k16": 4}] * 2
     assert (printed.threads, printed.shared) == (384, 163840 + 64)
 
 

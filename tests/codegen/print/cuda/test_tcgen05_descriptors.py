@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from twill.codegen.print.cuda.tcgen05_descriptors import OPERANDS, has_shape, instruction_descriptor, matrix_descriptor
+from tests.matrix_descriptors import matrix_descriptor
+from twill.codegen.print.cuda.tcgen05_descriptors import OPERANDS, has_shape, instruction_descriptor
 from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor, SharedMatrixDescriptor
 
 GOLDEN = [
@@ -83,13 +84,3 @@ def test_a_matrix_descriptor_is_read_back(address: int, leading: int, stride: in
     bits = matrix_descriptor(16 * address, 16 * leading, 16 * stride, swizzle)
     wanted = SharedMatrixDescriptor(16 * address, 16 * leading, 16 * stride, 0, swizzle)
     assert SharedMatrixDescriptor.decoded(bits) == wanted
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [((8, 0, 0, 0), "address 0x8"), ((1 << 18, 0, 0, 0), "address 0x40000"), ((0, 24, 0, 0), "leading offset 0x18"),
-     ((0, 0, -16, 0), "stride offset"), ((0, 0, 0, 96), "swizzle of 96")],
-)  # fmt: skip
-def test_what_a_matrix_descriptor_cannot_say_is_refused(given: tuple[int, int, int, int], said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        matrix_descriptor(*given)

@@ -39,7 +39,8 @@ def test_a_right_program_passes_on_any_number_of_clusters() -> None:
     for clusters in (1, 2, 5):
         trace = run(pair(), trial.launch, clusters)
         assert not trace.violations
-        np.testing.assert_allclose(trace.arrays["c_desc"], trial.expected["c_desc"], rtol=2**-7, atol=2**-8)
+        wanted = trial.references[0].expected["c_desc"]
+        np.testing.assert_allclose(trace.arrays["c_desc"], wanted, rtol=2**-7, atol=2**-8)
 
 
 def test_launches_have_whole_pairs_and_one_that_lacks_its_second() -> None:

@@ -18,8 +18,9 @@ from triton.experimental.gluon._runtime import GluonASTSource
 
 from tests import stranger_gluon, stranger_kernels
 from tests.as_far_as_ptx import compiled_to_ptx
+from tests.matrix_descriptors import matrix_descriptor
 from tests.ptx_programs import made_afresh, rules
-from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor, matrix_descriptor
+from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor
 from twill.codegen.verify.ptx import tcgen05_memory, tcgen05_multiplies, tcgen05_registers
 from twill.codegen.verify.ptx.run import Argument, MapOf, PointerArgument, PtxLaunch, Result, execute
 from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor, SharedMatrixDescriptor

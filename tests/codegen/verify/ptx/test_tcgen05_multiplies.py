@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.matrix_descriptors import matrix_descriptor
 from tests.ptx_programs import rules, run
-from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor, matrix_descriptor
+from twill.codegen.print.cuda.tcgen05_descriptors import instruction_descriptor
 
 OUT = {"out": np.zeros(128, np.uint32)}
 DOES = instruction_descriptor(128, 16, "f32", "bf16", "bf16")

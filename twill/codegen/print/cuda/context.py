@@ -15,6 +15,7 @@ from twill.codegen.print.cuda.print_expression import Leaf, literal, print_expre
 from twill.codegen.print.cuda.print_per_group import per_group
 from twill.codegen.print.cuda.shared import SharedAddresses
 from twill.codegen.print.cuda.writer import TextWriter
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import (
     Element,
     Expr,
@@ -27,18 +28,6 @@ from twill.codegen.warp.expression import (
     Symbol,
 )
 from twill.codegen.warp.layout import Layout, elements_of
-from twill.codegen.warp.program import (
-    Aref,
-    Buffer,
-    Cursor,
-    Fragment,
-    Operand,
-    Reg,
-    SlotRef,
-    Stmt,
-    WarpGroup,
-    WarpProgram,
-)
 
 
 @dataclass
@@ -48,8 +37,8 @@ class PrintContext:
     place: the C name of a warp group's place in a role of several ("" of one). loaded: scalars that come out of memory.
     """
 
-    program: WarpProgram
-    group: WarpGroup
+    program: ir.WarpProgram
+    group: ir.WarpGroup
     out: TextWriter
     shared: SharedAddresses
     arguments: Mapping[str, str]
@@ -64,7 +53,7 @@ class PrintContext:
     multiples: dict[str, int]  # what a local is known to be a multiple of
     place: str
     loaded: frozenset[str]
-    block: Callable[[tuple[Stmt, ...], PrintContext], None]
+    block: Callable[[tuple[ir.Stmt, ...], PrintContext], None]
     visit: Callable[[PrintContext], None] | None = None  # prints the work of an instance, where a program walks
 
     def inside(self) -> PrintContext:
@@ -105,15 +94,15 @@ class PrintContext:
         return self.locals[name]
 
     # ------------------------------------------------------------ fragments
-    def fragment(self, number: int) -> Fragment:
+    def fragment(self, number: int) -> ir.Fragment:
         """The fragment of that id. Errors: UnsupportedInKernel in a role of one thread, which has none."""
         if self.group.issuer:
             raise exc.UnsupportedInKernel(f"role '{self.group.role}' is one thread and cannot hold a tile in registers")
         return self.group.fragment(number)
 
-    def element_of(self, operand: Operand) -> str:
+    def element_of(self, operand: ir.Operand) -> str:
         """The element type of an operand."""
-        return self.fragment(operand.fragment).element if isinstance(operand, Reg) else operand.element
+        return self.fragment(operand.fragment).element if isinstance(operand, ir.Reg) else operand.element
 
     def value(self, number: int, index: str) -> str:
         """C of the value in register `index` of a fragment."""
@@ -126,9 +115,9 @@ class PrintContext:
             return f"get_{SMALL[fragment.element]}({name}, {index})"
         return f"{name}[{index}]"
 
-    def operand(self, operand: Operand, layout: Layout, i: str = "i") -> str:
+    def operand(self, operand: ir.Operand, layout: Layout, i: str = "i") -> str:
         """C of the value of an operand that meets register `i` of a result of that layout."""
-        if not isinstance(operand, Reg):
+        if not isinstance(operand, ir.Reg):
             return self.expression(operand)
         source = self.fragment(operand.fragment)
         if coefficients := self.indices.get(operand.fragment):
@@ -136,9 +125,9 @@ class PrintContext:
             return f"({self.fragments[operand.fragment]} + {place})"
         return self.value(operand.fragment, register(layout, source.layout, operand.axes, i))
 
-    def hoisted(self, operand: Operand) -> Operand:
+    def hoisted(self, operand: ir.Operand) -> ir.Operand:
         """The operand, or a new local that holds it, if it is worth to be computed before a loop."""
-        if isinstance(operand, Reg) or is_simple(operand):
+        if isinstance(operand, ir.Reg) or is_simple(operand):
             return operand
         name = self.names.fresh("scalar")
         self.out.line(f"const {value_type(operand.element)} {name} = {self.expression(operand)};")
@@ -162,15 +151,15 @@ class PrintContext:
         """A statement of a thread at a named barrier. does: "sync" or "arrive"."""
         return f"bar_{does}({self.shared.named[number]}, {self.program.barriers[number].threads});"
 
-    def cursor(self, number: int) -> Cursor:
+    def cursor(self, number: int) -> ir.Cursor:
         """The cursor of that id."""
         return self.group.cursor(number)
 
-    def aref(self, cursor: int) -> Aref:
+    def aref(self, cursor: int) -> ir.Aref:
         """The ring that a cursor walks."""
         return self.program.arefs[self.cursor(cursor).aref]
 
-    def buffer(self, ref: SlotRef) -> Buffer:
+    def buffer(self, ref: ir.SlotRef) -> ir.Buffer:
         """The buffer of a slot."""
         return self.program.buffers[ref.buffer]
 
@@ -182,7 +171,7 @@ class PrintContext:
         """C: address of the empty barrier of the slot at a cursor."""
         return f"smem + {self.shared.empty[self.cursor(cursor).aref]}" + self._times(cursor, 8)
 
-    def slot(self, ref: SlotRef) -> str:
+    def slot(self, ref: ir.SlotRef) -> str:
         """C: address of a slot's tile, in shared or tensor memory."""
         buffer = self.buffer(ref)
         at = f"{'tensor' if buffer.tensor else 'smem'} + {self.shared.buffers[ref.buffer]}"
@@ -192,7 +181,7 @@ class PrintContext:
     def _times(self, cursor: int, step: int) -> str:
         return "" if self.aref(cursor).depth == 1 else f" + {self.cursors[cursor]}.slot * {step}"
 
-    def part(self, ref: SlotRef) -> int:
+    def part(self, ref: ir.SlotRef) -> int:
         """Bytes from the start of a slot's tile to the part of it that `ref` names: whole panels along the columns.
 
         Errors: UnsupportedInKernel for a part that starts within a panel.
@@ -207,6 +196,6 @@ class PrintContext:
         return panel * buffer.shape[0] * buffer.panel + row * buffer.panel
 
 
-def is_simple(operand: Operand) -> bool:
+def is_simple(operand: ir.Operand) -> bool:
     """Whether the operand needs no computation."""
-    return isinstance(operand, Reg | Number | ProgramId | Symbol | Local | Element | PerGroup)
+    return isinstance(operand, ir.Reg | Number | ProgramId | Symbol | Local | Element | PerGroup)

@@ -7,28 +7,8 @@ from contextlib import nullcontext
 from twill import exc
 from twill.codegen.print.cuda.context import PrintContext
 from twill.codegen.print.cuda.print_made_maps import map_name
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Expr
-from twill.codegen.warp.program import (
-    NEVER,
-    Acquire,
-    Advance,
-    Arrive,
-    AwaitEarlierGrids,
-    BulkCommit,
-    BulkWait,
-    Consumed,
-    Cursor,
-    Expect,
-    Get,
-    ProxyFence,
-    Publish,
-    Settle,
-    Skip,
-    SlotRef,
-    Sync,
-    TmaLoad,
-    TmaStore,
-)
 
 
 def one_thread(text: str, ctx: PrintContext) -> None:
@@ -43,14 +23,14 @@ def _at_barrier(does: str, barrier: int, ctx: PrintContext) -> None:
 
 
 # ---------------------------------------------------------------- arefs
-def declared(cursor: Cursor, ctx: PrintContext) -> str:
+def declared(cursor: ir.Cursor, ctx: PrintContext) -> str:
     """The declaration of a cursor of a warp group, which counts where slots are settled."""
-    settles = any(isinstance(stmt, Settle) and stmt.cursor == cursor.id for stmt in ctx.group.stmts)
+    settles = any(isinstance(stmt, ir.Settle) and stmt.cursor == cursor.id for stmt in ctx.group.stmts)
     kind = "CountedCursor" if settles else "Cursor"
     return f"{kind}<{ctx.program.arefs[cursor.aref].depth}> {ctx.cursors[cursor.id]};"
 
 
-def print_acquire(stmt: Acquire, ctx: PrintContext) -> None:
+def print_acquire(stmt: ir.Acquire, ctx: PrintContext) -> None:
     """All threads wait if all of them will write the slot, else the one that fills it by TMA."""
     wait = f"mbar_wait({ctx.empty(stmt.cursor)}, {ctx.cursors[stmt.cursor]}.parity ^ 1);"
     if ctx.aref(stmt.cursor).transport == "registers":
@@ -60,7 +40,7 @@ def print_acquire(stmt: Acquire, ctx: PrintContext) -> None:
     _fence(stmt.cursor, "after", ctx)
 
 
-def print_expect(stmt: Expect, ctx: PrintContext) -> None:
+def print_expect(stmt: ir.Expect, ctx: PrintContext) -> None:
     """One arrival, and bytes to come if there are any."""
     if not stmt.bytes:
         one_thread(f"mbar_arrive({ctx.full(stmt.cursor)});", ctx)
@@ -68,7 +48,7 @@ def print_expect(stmt: Expect, ctx: PrintContext) -> None:
     one_thread(f"mbar_arrive_tx({ctx.full(stmt.cursor)}, {stmt.bytes});", ctx)
 
 
-def print_publish(stmt: Publish, ctx: PrintContext) -> None:
+def print_publish(stmt: ir.Publish, ctx: PrintContext) -> None:
     """One arrival of each warp; or one when the products before it are over."""
     if stmt.behind:
         ctx.out.line(f"{_commit(stmt.cursor, ctx)}({ctx.full(stmt.cursor)});")
@@ -77,7 +57,7 @@ def print_publish(stmt: Publish, ctx: PrintContext) -> None:
         _arrive(ctx.full(stmt.cursor), ctx)
 
 
-def print_get(stmt: Get, ctx: PrintContext) -> None:
+def print_get(stmt: ir.Get, ctx: PrintContext) -> None:
     """All threads wait."""
     ctx.out.line(f"mbar_wait({ctx.full(stmt.cursor)}, {ctx.cursors[stmt.cursor]}.parity);")
     _fence(stmt.cursor, "after", ctx)
@@ -89,7 +69,7 @@ def _fence(cursor: int, which: str, ctx: PrintContext) -> None:
         ctx.out.line(f"tensor_fence_{which}();")
 
 
-def print_consumed(stmt: Consumed, ctx: PrintContext) -> None:
+def print_consumed(stmt: ir.Consumed, ctx: PrintContext) -> None:
     """One arrival of each warp, or one when the products before it are over; everywhere: in each CTA of the cluster, of
     warps by as many lanes."""
     if stmt.behind and stmt.everywhere:
@@ -135,39 +115,41 @@ def _arrive(barrier: str, ctx: PrintContext) -> None:
     ctx.out.line(f"if (lane == 0) mbar_arrive({barrier});")
 
 
-def print_advance(stmt: Advance, ctx: PrintContext) -> None:
+def print_advance(stmt: ir.Advance, ctx: PrintContext) -> None:
     """The cursor of all threads."""
     ctx.out.line(f"{ctx.cursors[stmt.cursor]}.advance();")
 
 
-def print_skip(stmt: Skip, ctx: PrintContext) -> None:
+def print_skip(stmt: ir.Skip, ctx: PrintContext) -> None:
     """The cursor of all threads."""
     ctx.out.line(f"{ctx.cursors[stmt.cursor]}.skip({ctx.expression(stmt.count)});")
 
 
 # ---------------------------------------------------------------- named barriers and fences
-def print_proxy_fence(stmt: ProxyFence, ctx: PrintContext) -> None:
+def print_proxy_fence(stmt: ir.ProxyFence, ctx: PrintContext) -> None:
     """Of each thread for itself."""
     ctx.out.line("fence_proxy_async_global();" if stmt.memory else "fence_proxy_async();")
 
 
-def print_sync(stmt: Sync, ctx: PrintContext) -> None:
+def print_sync(stmt: ir.Sync, ctx: PrintContext) -> None:
     """All threads of the group wait."""
     _at_barrier("sync", stmt.barrier, ctx)
 
 
-def print_arrive(stmt: Arrive, ctx: PrintContext) -> None:
+def print_arrive(stmt: ir.Arrive, ctx: PrintContext) -> None:
     """All threads of the group arrive."""
     _at_barrier("arrive", stmt.barrier, ctx)
 
 
 # ---------------------------------------------------------------- the TMA
-def print_tma_load(stmt: TmaLoad, ctx: PrintContext) -> None:
+def print_tma_load(stmt: ir.TmaLoad, ctx: PrintContext) -> None:
     """One box into a slot or a part of it; with a sender, by that CTA into the slots of all; of a pair, counted on the
     barrier of its first CTA."""
     to, coordinates = _part(stmt.target, ctx), _coordinates(stmt.coordinates, stmt.map, ctx)
     through = map_name(stmt.map, ctx.program)
-    if stmt.passing != NEVER:  # not by a policy for both: copies with one are not joined with other SMs' on their way
+    if (
+        stmt.passing != ir.NEVER
+    ):  # not by a policy for both: copies with one are not joined with other SMs' on their way
         first = f"tma_load_hint({to}, {through}, {ctx.full(stmt.cursor)}, l2_evict_first(), {coordinates});"
         plain = f"tma_load({to}, {through}, {ctx.full(stmt.cursor)}, {coordinates});"
         with nullcontext() if ctx.group.issuer else ctx.out.block("if (leader)"):
@@ -183,7 +165,7 @@ def print_tma_load(stmt: TmaLoad, ctx: PrintContext) -> None:
     ctx.out.line(f"if ({mine if ctx.group.issuer else f'leader && {mine}'}) {load}")
 
 
-def print_tma_store(stmt: TmaStore, ctx: PrintContext) -> None:
+def print_tma_store(stmt: ir.TmaStore, ctx: PrintContext) -> None:
     """One box out of a slot or a part of it; added to what is there with `combine`."""
     if stmt.combine not in ("", "add", "min", "max", "and", "or", "xor"):
         raise exc.UnsupportedInKernel(f"the TMA has no reduction '{stmt.combine}'")
@@ -194,7 +176,7 @@ def print_tma_store(stmt: TmaStore, ctx: PrintContext) -> None:
     one_thread(f"{name}({moved});", ctx)
 
 
-def _part(ref: SlotRef, ctx: PrintContext) -> str:
+def _part(ref: ir.SlotRef, ctx: PrintContext) -> str:
     offset = ctx.part(ref)
     return ctx.slot(ref) + (f" + {offset}" if offset else "")
 
@@ -206,16 +188,16 @@ def _coordinates(coordinates: tuple[Expr, ...], number: int, ctx: PrintContext) 
     return ", ".join([f"{texts[0]} >> {together.bit_length() - 1}" if together > 1 else texts[0], *texts[1:]])
 
 
-def print_await_earlier_grids(_: AwaitEarlierGrids, ctx: PrintContext) -> None:
+def print_await_earlier_grids(_: ir.AwaitEarlierGrids, ctx: PrintContext) -> None:
     """By every thread."""
     ctx.out.line("await_earlier_grids();")
 
 
-def print_bulk_commit(stmt: BulkCommit, ctx: PrintContext) -> None:
+def print_bulk_commit(stmt: ir.BulkCommit, ctx: PrintContext) -> None:
     """The stores of the issuing thread."""
     one_thread("bulk_commit();", ctx)
 
 
-def print_bulk_wait(stmt: BulkWait, ctx: PrintContext) -> None:
+def print_bulk_wait(stmt: ir.BulkWait, ctx: PrintContext) -> None:
     """The issuing thread waits."""
     one_thread(f"bulk_wait{'_read' if stmt.read else ''}<{stmt.pending}>();", ctx)

@@ -10,34 +10,9 @@ from twill.codegen.print.cuda.elements import value_type
 from twill.codegen.print.cuda.names import RESERVED
 from twill.codegen.print.cuda.print_unsigned import print_unsigned
 from twill.codegen.print.cuda.shared import answer_at, marks_at
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, is_unsigned
 from twill.codegen.warp.parameters import nodes, passed_as
-from twill.codegen.warp.program import (
-    INSTANCE,
-    INSTANCES,
-    MARKS,
-    PLACE,
-    RECALLED,
-    RECEIVED,
-    Define,
-    Evenly,
-    FetchInstance,
-    Given,
-    InstanceLoop,
-    Keep,
-    PublishInstance,
-    Recall,
-    ReceiveInstance,
-    ScalarLoop,
-    SchedulingStmt,
-    Seek,
-    SetProgramId,
-    Stmt,
-    StopUnless,
-    SumOver,
-    Visit,
-    walk,
-)
 
 ASKED = "asked"  # requests for the place of another CTA so far
 ANSWER = 16  # bytes of an answer
@@ -52,9 +27,9 @@ def compared(expr: Expr) -> Expr:
     """An expression that compares the instance with what it is divided by: in a grid of one axis there is nothing to
     divide, which a CTA finds out in front of its first load."""
     match expr:
-        case Apply("rem", (Local(name), extent)) if name == INSTANCE:
+        case Apply("rem", (Local(name), extent)) if name == ir.INSTANCE:
             return _if_below(expr.operands[0], extent, expr.operands[0], expr)
-        case Apply("rem", (Apply("div", (Local(name) as instance, extent)), _)) if name == INSTANCE:
+        case Apply("rem", (Apply("div", (Local(name) as instance, extent)), _)) if name == ir.INSTANCE:
             return _if_below(instance, extent, Number(0, "u32"), expr)
         case Apply():
             return replace(expr, operands=tuple(map(compared, expr.operands)))
@@ -66,7 +41,7 @@ def _if_below(left: Expr, right: Expr, there: Expr, otherwise: Expr) -> Expr:
     return Apply("select", (below, there, otherwise), "u32")
 
 
-def _line(stmt: SchedulingStmt, text: str, ctx: PrintContext) -> None:
+def _line(stmt: ir.SchedulingStmt, text: str, ctx: PrintContext) -> None:
     ctx.out.line(text + (f"  // {stmt.note}" if stmt.note else ""))
 
 
@@ -79,7 +54,7 @@ def _name(name: str, ctx: PrintContext) -> str:
 
 
 # ---------------------------------------------------------------- arithmetic
-def print_define(stmt: Define, ctx: PrintContext) -> None:
+def print_define(stmt: ir.Define, ctx: PrintContext) -> None:
     """Constants of the scope, on one line."""
     made = []
     for name, value in zip(stmt.names, stmt.values, strict=True):
@@ -88,13 +63,13 @@ def print_define(stmt: Define, ctx: PrintContext) -> None:
     _line(stmt, f"const {value_type(stmt.values[0].element)} {', '.join(made)};", ctx)
 
 
-def print_given(stmt: Given, ctx: PrintContext) -> None:
+def print_given(stmt: ir.Given, ctx: PrintContext) -> None:
     """A scalar that the launch passes."""
     kind = value_type(stmt.value.element)
     ctx.out.line(f"const {kind} {ctx.define(stmt.name)} = ({kind}){passed_as(stmt.name)};")
 
 
-def print_evenly(stmt: Evenly, ctx: PrintContext) -> None:
+def print_evenly(stmt: ir.Evenly, ctx: PrintContext) -> None:
     """The same as `twill.codegen.warp.scheduling.evenly`."""
     things, most, name = count(stmt.count, ctx), count(stmt.most, ctx), _name(stmt.name, ctx)
     less = f"({things} - 1)"
@@ -102,7 +77,7 @@ def print_evenly(stmt: Evenly, ctx: PrintContext) -> None:
     ctx.out.line(f"while ({less} % {name} * 2 + 2 < {name}) --{name};  // no narrow last one")
 
 
-def print_sum_over(stmt: SumOver, ctx: PrintContext) -> None:
+def print_sum_over(stmt: ir.SumOver, ctx: PrintContext) -> None:
     """By every warp, of which a lane has every 32nd index; with marks by the whole CTA."""
     out, name, inside = ctx.out, _name(stmt.name, ctx), ctx.inside()
     if stmt.marks:
@@ -115,7 +90,7 @@ def print_sum_over(stmt: SumOver, ctx: PrintContext) -> None:
     _line(stmt, f"const u32 {name} = __reduce_add_sync(~0u, {name}_sum) * {ctx.expression(stmt.each)};", ctx)
 
 
-def _print_value(stmt: SumOver | Seek, target: str, ctx: PrintContext) -> None:
+def _print_value(stmt: ir.SumOver | ir.Seek, target: str, ctx: PrintContext) -> None:
     """What the statement says of its index goes to a variable."""
     for name, value in zip(stmt.names, stmt.values, strict=True):
         text = ctx.expression(value)
@@ -123,13 +98,13 @@ def _print_value(stmt: SumOver | Seek, target: str, ctx: PrintContext) -> None:
     ctx.out.line(f"{target} {ctx.expression(stmt.value)};")
 
 
-def _print_marks(stmt: SumOver, name: str, ctx: PrintContext) -> None:
+def _print_marks(stmt: ir.SumOver, name: str, ctx: PrintContext) -> None:
     """Each thread adds up what is between two marks; a warp adds up these sums, of which a lane has neighbours."""
     out, marks, each = ctx.out, f"smem + {marks_at(ctx.program)}", ctx.expression(stmt.each)
-    part, extent, run = ctx.define(_part(stmt.index)), ctx.expression(stmt.extent), MARKS // 32
-    out.line(f"const i32 {part} = ({extent} + {MARKS - 1}) / {MARKS};  // indices from mark to mark")
+    part, extent, run = ctx.define(_part(stmt.index)), ctx.expression(stmt.extent), ir.MARKS // 32
+    out.line(f"const i32 {part} = ({extent} + {ir.MARKS - 1}) / {ir.MARKS};  // indices from mark to mark")
     threads = sum(group.threads for group in ctx.program.groups)
-    with out.block(f"for (i32 mark = threadIdx.x; mark < {MARKS}; mark += {threads})"):
+    with out.block(f"for (i32 mark = threadIdx.x; mark < {ir.MARKS}; mark += {threads})"):
         inside = ctx.inside()
         index = inside.define(stmt.index)
         out.line("u32 sum = 0;")
@@ -152,9 +127,9 @@ def _print_marks(stmt: SumOver, name: str, ctx: PrintContext) -> None:
         out.line("#pragma unroll")
         with out.block(f"for (u32 i = 0; i < {run}; ++i)"):
             out.line(f"store_shared({marks} + (threadIdx.x * {run} + i) * 4, before - sum + sums[i]);")
-        out.line(f"if (threadIdx.x == 31) store_shared({marks} + {4 * MARKS}, before);")
+        out.line(f"if (threadIdx.x == 31) store_shared({marks} + {4 * ir.MARKS}, before);")
     out.line("__syncthreads();")
-    _line(stmt, f"const u32 {name} = load_shared({marks} + {4 * MARKS});", ctx)
+    _line(stmt, f"const u32 {name} = load_shared({marks} + {4 * ir.MARKS});", ctx)
     out.line("warp_sync();  // a thread that arrives for its warp arrives behind the others' reads")
 
 
@@ -163,10 +138,10 @@ def _part(index: str) -> str:
     return f"{index}_part"
 
 
-def declare_seeks(stmts: tuple[Stmt, ...], ctx: PrintContext) -> None:
+def declare_seeks(stmts: tuple[ir.Stmt, ...], ctx: PrintContext) -> None:
     """In front of the loop over instances: in front of the first index."""
-    for stmt in walk(stmts):
-        if isinstance(stmt, Seek):
+    for stmt in ir.walk(stmts):
+        if isinstance(stmt, ir.Seek):
             index, before, here = (_name(name, ctx) for name in (stmt.index, stmt.before, stmt.here))
             ctx.out.line(
                 f"i32 {index} = -1, {here} = 0;  // which has {here} instances, and those in front of it {before}"
@@ -174,7 +149,7 @@ def declare_seeks(stmts: tuple[Stmt, ...], ctx: PrintContext) -> None:
             ctx.out.line(f"u32 {before} = 0;")
 
 
-def print_seek(stmt: Seek, ctx: PrintContext) -> None:
+def print_seek(stmt: ir.Seek, ctx: PrintContext) -> None:
     """From where it was, or from the last mark that is not behind the place, found by bisection: in as many steps as
     there are indices from mark to mark at most, and as there are indices for all instances of a CTA together."""
     index, before, here = (ctx.locals[name] for name in (stmt.index, stmt.before, stmt.here))
@@ -184,7 +159,7 @@ def print_seek(stmt: Seek, ctx: PrintContext) -> None:
     with out.block(f"if ({beyond})"):
         out.line("u32 mark = 0;")
         out.line("#pragma unroll")
-        with out.block(f"for (u32 step = {MARKS // 2}; step > 0; step /= 2)"):
+        with out.block(f"for (u32 step = {ir.MARKS // 2}; step > 0; step /= 2)"):
             out.line(f"if (load_shared({marks} + (mark + step) * 4) <= {place}) mark += step;")
         out.line(f"mark = min(mark, (u32)(({last} - 1) / {part}));")
         with out.block(f"if ((i32)mark * {part} > {index})"):
@@ -198,30 +173,30 @@ def print_seek(stmt: Seek, ctx: PrintContext) -> None:
             _print_value(stmt, f"{here} =", ctx.inside())
 
 
-def print_keep(stmt: Keep, ctx: PrintContext) -> None:
+def print_keep(stmt: ir.Keep, ctx: PrintContext) -> None:
     """By the thread that computed it."""
     values = ", ".join(count(value, ctx) for value in stmt.values)
     _line(stmt, f"store_shared4(smem + {ctx.shared.order}, {{{values}}});", ctx)
 
 
-def print_recall(stmt: Recall, ctx: PrintContext) -> None:
+def print_recall(stmt: ir.Recall, ctx: PrintContext) -> None:
     """By all threads."""
-    ctx.locals.update({name: name for name in RECALLED})
+    ctx.locals.update({name: name for name in ir.RECALLED})
     _line(stmt, f"const Vec4 walk = load_shared4(smem + {ctx.shared.order});", ctx)
 
 
-def print_set_program_id(stmt: SetProgramId, ctx: PrintContext) -> None:
+def print_set_program_id(stmt: ir.SetProgramId, ctx: PrintContext) -> None:
     """What the kernel's own code calls it."""
     _line(stmt, f"const i32 program_id_{stmt.axis} = {count(stmt.value, ctx)};", ctx)
 
 
-def print_stop_unless(stmt: StopUnless, ctx: PrintContext) -> None:
+def print_stop_unless(stmt: ir.StopUnless, ctx: PrintContext) -> None:
     """The end of the loop over instances."""
     _line(stmt, f"if (!{print_unsigned(stmt.condition, ctx.expression, 9)}) break;", ctx)
 
 
 # ---------------------------------------------------------------- a walk
-def print_scalar_loop(stmt: ScalarLoop, ctx: PrintContext) -> None:
+def print_scalar_loop(stmt: ir.ScalarLoop, ctx: PrintContext) -> None:
     """Variables, and a loop that changes them all at once."""
     inits = [ctx.expression(init) for init in stmt.inits]
     for name, init, begin in zip(stmt.names, stmt.inits, inits, strict=True):
@@ -238,7 +213,7 @@ def print_scalar_loop(stmt: ScalarLoop, ctx: PrintContext) -> None:
         ctx.out.line(" ".join(made))
 
 
-def print_visit(stmt: Visit, ctx: PrintContext) -> None:
+def print_visit(stmt: ir.Visit, ctx: PrintContext) -> None:
     """The body of the warp group."""
     assert ctx.visit is not None
     with ctx.out.block(""):
@@ -246,17 +221,17 @@ def print_visit(stmt: Visit, ctx: PrintContext) -> None:
 
 
 # ---------------------------------------------------------------- the loop
-def loop_head(loop: InstanceLoop | None, counted: bool, ctx: PrintContext) -> str:
+def loop_head(loop: ir.InstanceLoop | None, counted: bool, ctx: PrintContext) -> str:
     """C of the loop over the instances of a CTA, or the pairs of a cluster. counted: whether it counts them."""
     if loop is None:
-        return f"for (;;{f' ++{INSTANCES}' if counted else ''})"
+        return f"for (;;{f' ++{ir.INSTANCES}' if counted else ''})"
     first, end, step = (count(bound, ctx) for bound in (loop.first, loop.end, loop.step))
-    ctx.locals[INSTANCE] = INSTANCE
-    begin, more = (f", {INSTANCES} = 0", f", ++{INSTANCES}") if counted else ("", "")
-    return f"for (u32 {INSTANCE} = {first}{begin}; {INSTANCE} < {end}; {INSTANCE} += {step}{more})"
+    ctx.locals[ir.INSTANCE] = ir.INSTANCE
+    begin, more = (f", {ir.INSTANCES} = 0", f", ++{ir.INSTANCES}") if counted else ("", "")
+    return f"for (u32 {ir.INSTANCE} = {first}{begin}; {ir.INSTANCE} < {end}; {ir.INSTANCE} += {step}{more})"
 
 
-def past(loop: InstanceLoop, ctx: PrintContext) -> str:
+def past(loop: ir.InstanceLoop, ctx: PrintContext) -> str:
     """C of how many instances the loop had."""
     first, end, step = loop.first, loop.end, loop.step
     length = Apply("add", (Apply("sub", (end, first), "u32"), step), "u32")
@@ -266,7 +241,7 @@ def past(loop: InstanceLoop, ctx: PrintContext) -> str:
 
 
 # ---------------------------------------------------------------- a dynamic order
-def print_fetch_instance(stmt: FetchInstance, ctx: PrintContext) -> None:
+def print_fetch_instance(stmt: ir.FetchInstance, ctx: PrintContext) -> None:
     """`place` is read at the next PublishInstance only, so the thread goes on while the atomic operation is under way.
 
     The counter counts the fetches of a launch. CTA t has place t without one; a CTA fetches until it finds no place, so
@@ -279,38 +254,38 @@ def print_fetch_instance(stmt: FetchInstance, ctx: PrintContext) -> None:
         at = answer_at(ctx.program)
         ctx.out.line(f"try_cancel(smem + {at}, smem + {at + ANSWER}); ++{ASKED};")
         return
-    ctx.out.line(f"{PLACE} = gridDim.x + atomic_count(claims, instances - 1);")
+    ctx.out.line(f"{ir.PLACE} = gridDim.x + atomic_count(claims, instances - 1);")
 
 
-def print_publish_instance(stmt: PublishInstance, ctx: PrintContext) -> None:
+def print_publish_instance(stmt: ir.PublishInstance, ctx: PrintContext) -> None:
     """The message, in a scope of its own."""
     out = ctx.out
     if ctx.program.cancels:
         at = answer_at(ctx.program)
         with out.block(f"if ({ASKED} != 0)"):
             out.line(f"mbar_wait(smem + {at + ANSWER}, ({ASKED} - 1) & 1);")
-            out.line(f"{PLACE} = cancelled(smem + {at});")
+            out.line(f"{ir.PLACE} = cancelled(smem + {at});")
     out.line("Vec4 told;  // the place in the grid, and whether there is one")
     with out.block(""):
         inside = ctx.inside()
         ctx.block(stmt.body, inside)
         words = [count(word, inside) for word in (*stmt.index, stmt.exists)]
         out.line(f"told = {{{', '.join(words)}}};")
-    ctx.locals.update({name: name for name in RECEIVED})
+    ctx.locals.update({name: name for name in ir.RECEIVED})
     out.line(f"store_shared4({ctx.slot(stmt.target)}, told);")
 
 
-def print_receive_instance(stmt: ReceiveInstance, ctx: PrintContext) -> None:
+def print_receive_instance(stmt: ir.ReceiveInstance, ctx: PrintContext) -> None:
     """By one lane of each warp, which passes it on: the compiler then knows that all lanes have the same, and the lane
     that gives the slot back is the one that read it."""
     at = ctx.slot(stmt.source)
-    ctx.locals.update({name: name for name in RECEIVED})
+    ctx.locals.update({name: name for name in ir.RECEIVED})
     if ctx.group.issuer:
         ctx.out.line(f"const Vec4 told = load_shared4({at});")
         return
     ctx.out.line("Vec4 told = {0, 0, 0, 0};")
     ctx.out.line(f"if (lane == 0) told = load_shared4({at});")
     wanted = {node.name for node in nodes(ctx.group.next) if isinstance(node, Local)}
-    for word in RECEIVED:
+    for word in ir.RECEIVED:
         if word in wanted:
             ctx.out.line(f"{word} = warp_uniform({word});")

@@ -38,21 +38,11 @@ from twill.codegen.print.cuda.writer import TextWriter
 from twill.codegen.print.kernel_lines import KernelLines
 from twill.codegen.print.sections import Section, common_name, sections
 from twill.codegen.targets.base import target_of
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Local, PerGroup
 from twill.codegen.warp.from_memory import names_from_memory
 from twill.codegen.warp.layout import text as layout_text
 from twill.codegen.warp.parameters import PrintedParameter, nodes, parameters
-from twill.codegen.warp.program import (
-    INSTANCE_RING,
-    INSTANCES,
-    PLACE,
-    AwaitEarlierGrids,
-    CountReuse,
-    FetchInstance,
-    Multiply,
-    WarpGroup,
-    WarpProgram,
-)
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
 from twill.machine.occupancy import register_pool
@@ -75,7 +65,7 @@ class Printed:
     lines: KernelLines
 
 
-def print_cuda(program: WarpProgram, machine: Machine | None = None) -> Printed:
+def print_cuda(program: ir.WarpProgram, machine: Machine | None = None) -> Printed:
     """The kernel of `program`. machine: the program's own, by name, unless given.
 
     Errors: UnsupportedInKernel for a statement that has no CUDA.
@@ -86,7 +76,7 @@ def print_cuda(program: WarpProgram, machine: Machine | None = None) -> Printed:
 class _Kernel:
     """One kernel while it is printed."""
 
-    def __init__(self, program: WarpProgram, machine: Machine) -> None:
+    def __init__(self, program: ir.WarpProgram, machine: Machine) -> None:
         self.program = program
         self.machine = machine
         self.out = TextWriter()
@@ -106,7 +96,7 @@ class _Kernel:
         groups where it derives their registers from launch bounds, so they are said where load groups are one warp."""
         threads, ctas, groups = self.threads, self.program.ctas, self.program.groups
         moved = any(group.registers for group in groups) or (ctas == 1 and len(groups) == 1)
-        if not moved and any(isinstance(node, Multiply) for node in nodes(groups)):
+        if not moved and any(isinstance(node, ir.Multiply) for node in nodes(groups)):
             return f"__maxnreg__({register_pool(threads * ctas, self.machine) // (threads * ctas)})"
         return f"__launch_bounds__({threads}, {ctas})"
 
@@ -143,7 +133,7 @@ class _Kernel:
             self.out.line(f"constexpr u32 {name} = {buffer.offset};  // {described(buffer)}")
         at = barriers_at(self.program)
         for ring, full, empty in zip(self.program.arefs, self.shared.full, self.shared.empty, strict=True):
-            filled = {"tma": "TMA", INSTANCE_RING: "the group that claims instances"}.get(
+            filled = {"tma": "TMA", ir.INSTANCE_RING: "the group that claims instances"}.get(
                 ring.transport, ring.transport
             )
             comment = f"barriers of {ring.name}: {ring.depth} slots, filled by {filled}"
@@ -168,7 +158,7 @@ class _Kernel:
         out = self.out
         out.line("// ---- setup")
         setup = self.program.setup
-        first = next((at for at, stmt in enumerate(setup) if isinstance(stmt, AwaitEarlierGrids)), len(setup))
+        first = next((at for at, stmt in enumerate(setup) if isinstance(stmt, ir.AwaitEarlierGrids)), len(setup))
         out.line("extern __shared__ __align__(1024) char shared_memory[];")
         out.line("const u32 smem = smem_u32(shared_memory);")
         ctx = replace(self._context(self.sections[0]), locals=self.locals)
@@ -287,7 +277,7 @@ class _Kernel:
         for line in self.own[section.groups]:
             out.line(line)
 
-    def _budget(self, group: WarpGroup) -> None:
+    def _budget(self, group: ir.WarpGroup) -> None:
         """Registers of the group, compared with those that each thread has at entry."""
         if not group.registers:
             return
@@ -328,7 +318,7 @@ class _Kernel:
         for cursor in group.cursors:
             out.line(declared(cursor, ctx))
         for stmt in group.body:
-            if isinstance(stmt, CountReuse):
+            if isinstance(stmt, ir.CountReuse):
                 declare_reuse_counts(stmt, ctx)
         if group.start:
             out.line("// ---- before the first instance")
@@ -336,28 +326,28 @@ class _Kernel:
         shares = tuple(self.program.groups[number].share for number in section.groups)
         mine, of = ctx.expression(PerGroup(tuple(share[0] for share in shares))), shares[0][1]
         asked = (group.next, group.finish) if self.program.walk else group.next
-        counted = of > 1 or any(isinstance(node, Local) and node.name == INSTANCES for node in nodes(asked))
-        if any(isinstance(stmt, FetchInstance) for stmt in group.stmts):
-            out.line(f"u32 {PLACE} = blockIdx.x;  // in the order of instances")
-            ctx.locals[PLACE] = PLACE
+        counted = of > 1 or any(isinstance(node, Local) and node.name == ir.INSTANCES for node in nodes(asked))
+        if any(isinstance(stmt, ir.FetchInstance) for stmt in group.stmts):
+            out.line(f"u32 {ir.PLACE} = blockIdx.x;  // in the order of instances")
+            ctx.locals[ir.PLACE] = ir.PLACE
             if self.program.cancels:
                 out.line(f"u32 {ASKED} = 0;")
         declare_seeks(group.next, ctx)
         walks = bool(self.program.walk)
         if (group.loop is None or walks) and counted:
-            out.line(f"i32 {INSTANCES} = 0;")
+            out.line(f"i32 {ir.INSTANCES} = 0;")
         out.line("#pragma unroll 1")
         with out.block(loop_head(group.loop, counted and not walks, ctx)):
             inner = ctx.inside()
             if counted:
-                inner.locals[INSTANCES] = INSTANCES
+                inner.locals[ir.INSTANCES] = ir.INSTANCES
             print_block(group.next, inner)
             if walks:
                 inner.visit = partial(self._visit, group, mine, of, counted)
                 print_block(self.program.walk, inner)
             else:
                 if of > 1:
-                    with out.block(f"if ({INSTANCES} % {of} != {mine})"):
+                    with out.block(f"if ({ir.INSTANCES} % {of} != {mine})"):
                         print_block(group.skip, inner.inside())
                         out.line("continue;")
                 self._work(group, inner)
@@ -368,23 +358,23 @@ class _Kernel:
         if group.finish:
             self.out.line("// ---- after the last instance")
             after = ctx.inside()
-            if any(isinstance(node, Local) and node.name == INSTANCES for node in nodes(group.finish)):
+            if any(isinstance(node, Local) and node.name == ir.INSTANCES for node in nodes(group.finish)):
                 self._past(after)
             print_block(group.finish, after)
 
-    def _visit(self, group: WarpGroup, mine: str, of: int, counted: bool, ctx: PrintContext) -> None:
+    def _visit(self, group: ir.WarpGroup, mine: str, of: int, counted: bool, ctx: PrintContext) -> None:
         """The work of an instance on a walk, or what a warp group does whose turn it is not."""
         if of > 1:
-            with self.out.block(f"if ({INSTANCES} % {of} != {mine})"):
+            with self.out.block(f"if ({ir.INSTANCES} % {of} != {mine})"):
                 print_block(group.skip, ctx.inside())
             with self.out.block("else"):
                 self._work(group, ctx)
         else:
             self._work(group, ctx)
         if counted:
-            self.out.line(f"++{INSTANCES};")
+            self.out.line(f"++{ir.INSTANCES};")
 
-    def _work(self, group: WarpGroup, ctx: PrintContext) -> None:
+    def _work(self, group: ir.WarpGroup, ctx: PrintContext) -> None:
         """The body, in front of it what it keeps in registers."""
         for fragment in group.fragments:
             kind = "indices" if fragment.id in ctx.indices else fragment.element
@@ -394,7 +384,7 @@ class _Kernel:
     def _past(self, ctx: PrintContext) -> None:
         """How many instances the CTA had."""
         if ctx.group.loop is None or self.program.walk:
-            ctx.locals[INSTANCES] = INSTANCES  # counted by the loop
+            ctx.locals[ir.INSTANCES] = ir.INSTANCES  # counted by the loop
             return
-        name = ctx.define(INSTANCES)
+        name = ctx.define(ir.INSTANCES)
         self.out.line(f"const i32 {name} = {past(ctx.group.loop, ctx)};")

@@ -14,11 +14,6 @@ OPERANDS: dict[str, tuple[str, int]] = {
 """Of an operand's type: the kind of its products, and its code in that kind."""
 SUB_BYTE = ("e2m3", "e3m2", "e2m1")
 """Types that lie along K only."""
-SWIZZLES = {0: 0, 128: 2, 64: 4, 32: 6}
-"""Codes by bytes."""
-VERSION = 1
-FIELD = 1 << 18  # bytes that an address or an offset of a matrix descriptor can say
-CHUNK = 16  # bytes: their unit
 
 
 def instruction_descriptor(
@@ -78,17 +73,3 @@ def has_shape(kind: str, m: int, n: int, pair: bool = False) -> bool:
 
 def _accumulates(kind: str, d: str) -> bool:
     return d in {"f16": ("f16", "f32"), "tf32": ("f32",), "f8f6f4": ("f16", "f32"), "i8": ("s32",)}[kind]
-
-
-def matrix_descriptor(address: int, leading: int, stride: int, swizzle: int) -> int:
-    """The 64 bits of a matrix in shared memory whose swizzle begins at a multiple of its pattern (1024 bytes for one of
-    128). address, leading and stride offset, swizzle: bytes.
-
-    ValueError: what the descriptor cannot say.
-    """
-    for name, value in (("address", address), ("leading offset", leading), ("stride offset", stride)):
-        if value % CHUNK or not 0 <= value < FIELD:
-            raise ValueError(f"{name} {value:#x} is no multiple of {CHUNK} below {FIELD:#x}")
-    if swizzle not in SWIZZLES:
-        raise ValueError(f"there is no swizzle of {swizzle} bytes")
-    return address >> 4 | leading >> 4 << 16 | stride >> 4 << 32 | VERSION << 46 | SWIZZLES[swizzle] << 61

@@ -14,27 +14,8 @@ from dataclasses import replace
 from twill import exc
 from twill.codegen.print.gluon.hopper import FENCED
 from twill.codegen.print.gluon.role import Role
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Apply, Expr, Local
-from twill.codegen.warp.program import (
-    INSTANCE,
-    INSTANCE_RING,
-    PLACE,
-    Advance,
-    Aref,
-    Buffer,
-    Cursor,
-    Define,
-    Expect,
-    FetchInstance,
-    Get,
-    PublishInstance,
-    ReceiveInstance,
-    SetProgramId,
-    Stmt,
-    StopUnless,
-    WarpGroup,
-    WarpProgram,
-)
 
 COUNTER = "counter"  # the kernel's parameter: the address of a 0, which the last request leaves as one
 ANSWER, ANSWER_BYTES, WORDS = "answer", 16, 2  # of cluster launch control, in words of 64 bits
@@ -42,7 +23,7 @@ REQUESTED = "a request for the place of a CTA that has not started"
 COUNTED = "a place from the counter"
 
 
-def with_fetched_instances(program: WarpProgram) -> WarpProgram:
+def with_fetched_instances(program: ir.WarpProgram) -> ir.WarpProgram:
     """The program with what comes between two instances at the end of each group's body, for the printer alone; others
     as they are. `next` says where in the grid an instance is. Raises NotInGluon."""
     ring = program.instance_ring
@@ -52,14 +33,14 @@ def with_fetched_instances(program: WarpProgram) -> WarpProgram:
         what = "partitions that take instances alternately have no printer for Gluon in a dynamic order"
         raise exc.NotInGluon(what, hint="`--order static`, or row blocks (`--blocks 2`)")
     fetcher = program.groups[ring.producer]
-    told = next(stmt for stmt in fetcher.next if isinstance(stmt, PublishInstance))
+    told = next(stmt for stmt in fetcher.next if isinstance(stmt, ir.PublishInstance))
     buffers = tuple(replace(b, shape=(1,)) if b.id in ring.buffers else b for b in program.buffers)
     arefs, answer = program.arefs, -1
     if program.cancels:
         answer = 1 + max(cursor.id for group in program.groups for cursor in group.cursors)
-        buffer = Buffer(len(buffers), ANSWER, (WORDS,), "i64", 0, 0, 1, ANSWER_BYTES, 0)
+        buffer = ir.Buffer(len(buffers), ANSWER, (WORDS,), "i64", 0, 0, 1, ANSWER_BYTES, 0)
         own = (fetcher.id,)
-        arefs = (*arefs, Aref(len(arefs), ANSWER, (buffer.id,), 1, fetcher.id, own, "tma", ANSWER_BYTES, 1, 1))
+        arefs = (*arefs, ir.Aref(len(arefs), ANSWER, (buffer.id,), 1, fetcher.id, own, "tma", ANSWER_BYTES, 1, 1))
         buffers = (*buffers, buffer)
     place = tuple(_place(told))
     groups = tuple(
@@ -68,27 +49,27 @@ def with_fetched_instances(program: WarpProgram) -> WarpProgram:
     return replace(program, groups=groups, buffers=buffers, arefs=arefs)
 
 
-def _fetching(group: WarpGroup, place: tuple[Stmt, ...], answer: int, ring: int) -> WarpGroup:
+def _fetching(group: ir.WarpGroup, place: tuple[ir.Stmt, ...], answer: int, ring: int) -> ir.WarpGroup:
     """answer: the cursor of the ring of answers, if the group asks the hardware."""
-    how = [stmt for stmt in group.next if not isinstance(stmt, StopUnless | SetProgramId)]
+    how = [stmt for stmt in group.next if not isinstance(stmt, ir.StopUnless | ir.SetProgramId)]
     body = (*group.body, *how)
     if answer < 0:
         return replace(group, body=body, next=place)
-    made: list[Stmt] = []
+    made: list[ir.Stmt] = []
     for stmt in body:
-        if isinstance(stmt, FetchInstance):
-            made += [Expect(answer, ANSWER_BYTES, line=stmt.line), stmt]
-        elif isinstance(stmt, PublishInstance):
-            made += [Get(answer), stmt, Advance(answer)]
+        if isinstance(stmt, ir.FetchInstance):
+            made += [ir.Expect(answer, ANSWER_BYTES, line=stmt.line), stmt]
+        elif isinstance(stmt, ir.PublishInstance):
+            made += [ir.Get(answer), stmt, ir.Advance(answer)]
         else:
             made.append(stmt)
-    return replace(group, body=tuple(made), next=place, cursors=(*group.cursors, Cursor(answer, ANSWER, ring)))
+    return replace(group, body=tuple(made), next=place, cursors=(*group.cursors, ir.Cursor(answer, ANSWER, ring)))
 
 
-def _place(told: PublishInstance) -> Iterator[Stmt]:
+def _place(told: ir.PublishInstance) -> Iterator[ir.Stmt]:
     """Where in the grid an instance is: what the fetching group computes of the place that it got, which exists."""
     for stmt in told.body:
-        if not isinstance(stmt, Define):
+        if not isinstance(stmt, ir.Define):
             yield stmt
             continue
         named = [(name, _there(value)) for name, value in zip(stmt.names, stmt.values, strict=True)]
@@ -96,16 +77,16 @@ def _place(told: PublishInstance) -> Iterator[Stmt]:
         if apart:
             yield replace(stmt, names=tuple(n for n, _ in apart), values=tuple(v for _, v in apart))
     for axis, value in enumerate(told.index):
-        yield SetProgramId(axis, _there(value))
+        yield ir.SetProgramId(axis, _there(value))
 
 
 def _there(expr: Expr) -> Expr:
     """An expression of a place that has an instance."""
     match expr:
-        case Apply("min", (Local(name), _)) if name == PLACE:
-            return Local(INSTANCE, "u32")
-        case Local(name) if name == PLACE:
-            return Local(INSTANCE, "u32")
+        case Apply("min", (Local(name), _)) if name == ir.PLACE:
+            return Local(ir.INSTANCE, "u32")
+        case Local(name) if name == ir.PLACE:
+            return Local(ir.INSTANCE, "u32")
         case Apply(operands=operands):
             return replace(expr, operands=tuple(map(_there, operands)))
     return expr
@@ -114,10 +95,10 @@ def _there(expr: Expr) -> Expr:
 # ---------------------------------------------------------------- lines
 def is_fetched(role: Role) -> bool:
     """Whether a role learns from instance to instance which one is next."""
-    return any(ring.transport == INSTANCE_RING for ring in role.program.arefs)
+    return any(ring.transport == ir.INSTANCE_RING for ring in role.program.arefs)
 
 
-def print_fetch(stmt: FetchInstance, role: Role) -> None:
+def print_fetch(stmt: ir.FetchInstance, role: Role) -> None:
     """The next instance is asked for."""
     if not stmt.cancel:
         role.used.add(COUNTER)
@@ -132,7 +113,7 @@ def print_fetch(stmt: FetchInstance, role: Role) -> None:
     role.out.line(f"clc.try_cancel({ring}.tile({count}), {ring}.full_barrier({count}))", stmt.line)
 
 
-def print_publish_instance(stmt: PublishInstance, role: Role) -> None:
+def print_publish_instance(stmt: ir.PublishInstance, role: Role) -> None:
     """It is told to the others."""
     if role.program.cancels:
         ring, count = _of(ANSWER, role)
@@ -140,7 +121,7 @@ def print_publish_instance(stmt: PublishInstance, role: Role) -> None:
     role.out.line(f"tell({role.place(stmt.target.whole)}, {role.instance})", stmt.line)
 
 
-def print_receive_instance(stmt: ReceiveInstance, role: Role) -> None:
+def print_receive_instance(stmt: ir.ReceiveInstance, role: Role) -> None:
     """The others learn of it."""
     role.out.line(f"{role.instance} = told({role.place(stmt.source.whole)})", stmt.line)
 

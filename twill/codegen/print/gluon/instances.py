@@ -16,21 +16,9 @@ from twill.codegen.print.gluon.pairs import TOLD
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import AND, ATOM, CHOICE, COMPARE, OR, PRODUCT, SUM, Text, of_descriptor
 from twill.codegen.print.gluon.writer import PythonWriter
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number, NumPrograms, ProgramId, Symbol, inlined
 from twill.codegen.warp.parameters import nodes
-from twill.codegen.warp.program import (
-    INSTANCES,
-    RANK,
-    RECALLED,
-    Define,
-    Evenly,
-    Keep,
-    Recall,
-    SetProgramId,
-    Skip,
-    Stmt,
-    WarpProgram,
-)
 from twill.tile.vocabulary import COMPARISONS
 
 PLACE = "place_of"
@@ -41,75 +29,75 @@ _SIGNS = {"mul": ("*", PRODUCT), "div": ("//", PRODUCT), "rem": ("%", PRODUCT), 
 _CTA = {"cta": "gl.program_id(0)", "ctas": "gl.num_programs(0)", "rank": f"{RANK_OF_CTA}()"}
 
 
-def used_axes(program: WarpProgram) -> list[int]:
+def used_axes(program: ir.WarpProgram) -> list[int]:
     """Axes of the launch grid that some role asks for."""
     parts = tuple((group.body, group.skip, group.finish) for group in program.groups)
     return sorted({node.axis for node in nodes(parts) if isinstance(node, ProgramId)})
 
 
-def grid_sizes(program: WarpProgram) -> list[int]:
+def grid_sizes(program: ir.WarpProgram) -> list[int]:
     """Axes whose sizes the roles need, for themselves or to know where an instance is."""
     parts = tuple((group.body, group.skip, group.finish) for group in program.groups)
     asked = {node.axis for node in nodes(parts) if isinstance(node, NumPrograms)}
     return sorted(asked | set(_needed(program)))
 
 
-def _place(program: WarpProgram) -> list[Stmt]:
+def _place(program: ir.WarpProgram) -> list[ir.Stmt]:
     """The statements that say where an instance is, along the axes that some role asks for; what is kept for all
     instances is computed anew, from the width of a band that the launcher passes."""
     axes = frozenset(used_axes(program))
     if program.pairs:
         return _place_of_pair(program, axes)
     stmts = list(needed(program.groups[0].next, frozenset(), axes))[::-1]
-    keeping = next((stmt for stmt in program.once if isinstance(stmt, Keep)), None)
+    keeping = next((stmt for stmt in program.once if isinstance(stmt, ir.Keep)), None)
     if keeping is None:
         return stmts
-    wanted = names(keeping) - {stmt.name for stmt in program.once if isinstance(stmt, Evenly)}
-    common = [s for s in program.once if isinstance(s, Define) and not wanted.isdisjoint(s.names)]
-    values: dict[str, Expr] = dict(zip(RECALLED, keeping.values, strict=True))
-    return [*common, *(_without_recall(stmt, values) for stmt in stmts if not isinstance(stmt, Recall))]
+    wanted = names(keeping) - {stmt.name for stmt in program.once if isinstance(stmt, ir.Evenly)}
+    common = [s for s in program.once if isinstance(s, ir.Define) and not wanted.isdisjoint(s.names)]
+    values: dict[str, Expr] = dict(zip(ir.RECALLED, keeping.values, strict=True))
+    return [*common, *(_without_recall(stmt, values) for stmt in stmts if not isinstance(stmt, ir.Recall))]
 
 
-def _place_of_pair(program: WarpProgram, axes: frozenset[int]) -> list[Stmt]:
+def _place_of_pair(program: ir.WarpProgram, axes: frozenset[int]) -> list[ir.Stmt]:
     """The same of a pair, with what is the same for all of them."""
     told = frozenset(told_of_pair(program))
-    setup = [Define((n,), (v,)) for s in program.setup if isinstance(s, Define) for n, v in _named(s)]
+    setup = [ir.Define((n,), (v,)) for s in program.setup if isinstance(s, ir.Define) for n, v in _named(s)]
     known = [stmt for stmt in setup if stmt.names[0] not in ("instances", "cluster", "clusters")]
     longest = max((group.next for group in program.groups), key=len)
     return list(needed([*known, *longest], told, axes))[::-1]
 
 
-def _named(stmt: Define) -> Iterator[tuple[str, Expr]]:
+def _named(stmt: ir.Define) -> Iterator[tuple[str, Expr]]:
     return zip(stmt.names, stmt.values, strict=True)
 
 
-def told_of_pair(program: WarpProgram) -> list[str]:
+def told_of_pair(program: ir.WarpProgram) -> list[str]:
     """Which of the scalars of a pair of instances some role asks for."""
     parts = tuple((group.body, group.skip, group.finish) for group in program.groups)
     asked = {node.name for node in nodes(parts) if isinstance(node, Local)}
     return [name for name in TOLD if name in asked] if program.pairs else []
 
 
-def _without_recall(stmt: Stmt, values: dict[str, Expr]) -> Stmt:
+def _without_recall(stmt: ir.Stmt, values: dict[str, Expr]) -> ir.Stmt:
     """A statement with what was kept in the place of its names."""
-    if isinstance(stmt, Define):
+    if isinstance(stmt, ir.Define):
         return replace(stmt, values=tuple(inlined(value, values) for value in stmt.values))
-    return replace(stmt, value=inlined(stmt.value, values)) if isinstance(stmt, SetProgramId) else stmt
+    return replace(stmt, value=inlined(stmt.value, values)) if isinstance(stmt, ir.SetProgramId) else stmt
 
 
-def _needed(program: WarpProgram) -> list[int]:
+def _needed(program: ir.WarpProgram) -> list[int]:
     """Axes whose sizes it takes to know where an instance is."""
     if is_flat(program):
         return []
     return sorted({node.axis for node in nodes(tuple(_place(program))) if isinstance(node, NumPrograms)})
 
 
-def is_flat(program: WarpProgram) -> bool:
+def is_flat(program: ir.WarpProgram) -> bool:
     """Whether the number of an instance is its grid index: the grid has one axis as far as the kernel asks."""
-    return used_axes(program) in ([], [0]) and not any(isinstance(stmt, Define) for stmt in _place(program))
+    return used_axes(program) in ([], [0]) and not any(isinstance(stmt, ir.Define) for stmt in _place(program))
 
 
-def place_arguments(program: WarpProgram) -> list[str]:
+def place_arguments(program: ir.WarpProgram) -> list[str]:
     """What the function that says where an instance is takes."""
     more = ["instances", "together"] if program.once else []
     if program.pairs:
@@ -119,7 +107,7 @@ def place_arguments(program: WarpProgram) -> list[str]:
     return ["instance", *(f"grid_{axis}" for axis in _needed(program)), *more]
 
 
-def print_place(program: WarpProgram, out: PythonWriter) -> None:
+def print_place(program: ir.WarpProgram, out: PythonWriter) -> None:
     """The function that says where in the launch grid an instance is, if it takes one."""
     if is_flat(program) or not used_axes(program):
         return
@@ -128,22 +116,22 @@ def print_place(program: WarpProgram, out: PythonWriter) -> None:
         out.line(f'"""{_said_of_place(program)}"""')
         found: list[str] = []
         for stmt in _place(program):
-            if isinstance(stmt, Define):
+            if isinstance(stmt, ir.Define):
                 if stmt.note:
                     out.line(f"# {stmt.note}")
                 for name, value in zip(stmt.names, stmt.values, strict=True):
                     _print_scalar(name, value, out)
-            elif isinstance(stmt, SetProgramId) and isinstance(stmt.value, Apply) and stmt.value.kind == "select":
+            elif isinstance(stmt, ir.SetProgramId) and isinstance(stmt.value, Apply) and stmt.value.kind == "select":
                 found.append(f"pid_{stmt.axis}")
                 _print_scalar(found[-1], stmt.value, out)
-            elif isinstance(stmt, SetProgramId):
+            elif isinstance(stmt, ir.SetProgramId):
                 found.append(count(stmt.value).text)
         out.line(f"return {', '.join([*found, *told_of_pair(program)])}")
     out.line()
     out.line()
 
 
-def _said_of_place(program: WarpProgram) -> str:
+def _said_of_place(program: ir.WarpProgram) -> str:
     """What the function says, in a sentence."""
     if not program.pairs:
         return "The grid indices of an instance, in the order in which instances are worked on."
@@ -197,7 +185,7 @@ def count(expr: Expr) -> Text:
             return Text(name if name.isidentifier() else of_descriptor(name))
         case Apply("cast", (operand,)):
             return count(operand)
-        case Local(name) if name == INSTANCES:
+        case Local(name) if name == ir.INSTANCES:
             return Text("instance // gl.num_programs(0)", PRODUCT)
         case Local(name):
             return Text(name)
@@ -224,7 +212,7 @@ def print_loop_head(role: Role) -> str:
     out, begin, step, end = role.out, "gl.program_id(0)", "gl.num_programs(0)", "instances"
     if role.program.pairs and role.stream.loop is not None:
         end = count(role.stream.loop.end).text
-    passed = {stmt.cursor: stmt for stmt in role.stream.skip if isinstance(stmt, Skip)}
+    passed = {stmt.cursor: stmt for stmt in role.stream.skip if isinstance(stmt, ir.Skip)}
     if of > 1:
         group = role.constant(tuple(range(of))) if len(role.section.groups) == of else str(turn)
         _refuse_varying(role)
@@ -249,15 +237,15 @@ def print_loop_head(role: Role) -> str:
 def print_rank(role: Role) -> None:
     """Which CTA of a pair this is, where the role asks."""
     parts = (role.stream.start, role.stream.body, role.stream.finish)
-    if any(isinstance(node, Local) and node.name == RANK for node in nodes(parts)):
-        role.out.line(f"{RANK} = {RANK_OF_CTA}()  # 0 or 1, of the pair")
+    if any(isinstance(node, Local) and node.name == ir.RANK for node in nodes(parts)):
+        role.out.line(f"{ir.RANK} = {RANK_OF_CTA}()  # 0 or 1, of the pair")
 
 
 def print_passed(role: Role) -> None:
     """Behind an instance: the counters pass by those of the other groups."""
     _, of = role.stream.share
     for stmt in role.stream.skip:
-        if isinstance(stmt, Skip) and role.counters[stmt.cursor] == stmt.cursor:
+        if isinstance(stmt, ir.Skip) and role.counters[stmt.cursor] == stmt.cursor:
             text = role.scalar(stmt.count)
             more = text.text if of == 2 else f"{of - 1} * {text.within(1)}"
             role.out.line(f"{role.counts[stmt.cursor]} += {more}  # of the other group{'s' if of > 2 else ''}")
@@ -267,9 +255,9 @@ def _refuse_varying(role: Role) -> None:
     """What other groups' instances take must be the same for all of them."""
     for stmt in role.stream.skip:
         loose = [n for n in nodes(stmt) if isinstance(n, ProgramId | Local)]
-        if not isinstance(stmt, Skip) or loose:
+        if not isinstance(stmt, ir.Skip) or loose:
             raise exc.NotInGluon("instances that warp groups take alternately have unequal trip counts")
-    if any(isinstance(n, Local) and n.name == INSTANCES for n in nodes(role.stream.body)):
+    if any(isinstance(n, Local) and n.name == ir.INSTANCES for n in nodes(role.stream.body)):
         raise exc.NotInGluon("what an instance does depends on how many were before it")
 
 
@@ -291,18 +279,18 @@ def print_ids(role: Role) -> None:
 
 def count_instances(role: Role) -> None:
     """How many instances the CTA has had, where what comes last asks."""
-    if any(isinstance(n, Local) and n.name == INSTANCES for n in nodes(role.stream.finish)):
-        role.locals[INSTANCES] = Text("taken", ATOM)
+    if any(isinstance(n, Local) and n.name == ir.INSTANCES for n in nodes(role.stream.finish)):
+        role.locals[ir.INSTANCES] = Text("taken", ATOM)
         role.out.line("taken = gl.cdiv(instances - gl.program_id(0), gl.num_programs(0))  # instances of this CTA")
 
 
-def together(once: tuple[Stmt, ...], host: Callable[[Expr], str]) -> list[str]:
+def together(once: tuple[ir.Stmt, ...], host: Callable[[Expr], str]) -> list[str]:
     """Python of the launcher: how many instances are walked side by side. host: prints an expression there."""
     lines: list[str] = []
     for stmt in once:
-        if isinstance(stmt, Define):
+        if isinstance(stmt, ir.Define):
             lines += [f"{name} = {host(value)}" for name, value in zip(stmt.names, stmt.values, strict=True)]
-        elif isinstance(stmt, Evenly):
+        elif isinstance(stmt, ir.Evenly):
             things, most, name = host(stmt.count), host(stmt.most), stmt.name
             lines += [
                 f"{name} = ({things} - 1) // (({things} - 1) // {most} + 1) + 1  # bands as wide as one another",

@@ -9,39 +9,29 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from twill.codegen.warp.program import (
-    Compute,
-    Fill,
-    If,
-    Let,
-    LoadAccumulator,
-    Stmt,
-    StoreAccumulator,
-    WarpProgram,
-    with_blocks,
-)
+from twill.codegen.warp import program as ir
 
-_BETWEEN = (Compute, StoreAccumulator)
+_BETWEEN = (ir.Compute, ir.StoreAccumulator)
 
 
-def with_joined_branches(program: WarpProgram) -> WarpProgram:
+def with_joined_branches(program: ir.WarpProgram) -> ir.WarpProgram:
     """The program whose branches around reads of tensor memory are joined."""
     groups = (replace(group, body=_joined(group.body)) for group in program.groups)
     return replace(program, groups=tuple(groups))
 
 
-def _joined(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    made: list[Stmt] = []
+def _joined(block: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
+    made: list[ir.Stmt] = []
     at = 0
     while at < len(block):
         stmt = block[at]
         end = _end(block, at)
-        if isinstance(stmt, If) and end > at + 1:
+        if isinstance(stmt, ir.If) and end > at + 1:
             sides = (_side(block[at:end], taken) for taken in (True, False))
             made.append(replace(stmt, body=next(sides), otherwise=next(sides)))
             at = end
         else:
-            inner = with_blocks(stmt, _joined)
+            inner = ir.with_blocks(stmt, _joined)
             if made and _neighbours(made[-1], inner):
                 made[-1] = replace(made[-1], body=(*made[-1].body, *inner.body))  # type: ignore[attr-defined, call-arg]
             else:
@@ -50,14 +40,14 @@ def _joined(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return tuple(made)
 
 
-def _neighbours(one: Stmt, other: Stmt) -> bool:
+def _neighbours(one: ir.Stmt, other: ir.Stmt) -> bool:
     """Whether two branches have the same condition, which does not change between them, and no other side."""
-    if not isinstance(one, If) or not isinstance(other, If) or one.otherwise or other.otherwise:
+    if not isinstance(one, ir.If) or not isinstance(other, ir.If) or one.otherwise or other.otherwise:
         return False
-    return one.condition == other.condition and not any(isinstance(stmt, Let) for stmt in one.body)
+    return one.condition == other.condition and not any(isinstance(stmt, ir.Let) for stmt in one.body)
 
 
-def _end(block: tuple[Stmt, ...], at: int) -> int:
+def _end(block: tuple[ir.Stmt, ...], at: int) -> int:
     """Behind the statements that may stand in the branch that begins at a place; that place if none does."""
     first = block[at]
     end = at
@@ -66,18 +56,18 @@ def _end(block: tuple[Stmt, ...], at: int) -> int:
     return end
 
 
-def _reads(stmt: Stmt, first: Stmt) -> bool:
+def _reads(stmt: ir.Stmt, first: ir.Stmt) -> bool:
     """Whether a statement is a branch around a read of tensor memory, on the condition of the first."""
-    if not isinstance(stmt, If) or not isinstance(first, If) or stmt.condition != first.condition:
+    if not isinstance(stmt, ir.If) or not isinstance(first, ir.If) or stmt.condition != first.condition:
         return False
     match stmt.body, stmt.otherwise:
-        case (LoadAccumulator(),), (Fill(),):
+        case (ir.LoadAccumulator(),), (ir.Fill(),):
             return True
     return False
 
 
-def _side(stmts: tuple[Stmt, ...], taken: bool) -> tuple[Stmt, ...]:
-    made: list[Stmt] = []
+def _side(stmts: tuple[ir.Stmt, ...], taken: bool) -> tuple[ir.Stmt, ...]:
+    made: list[ir.Stmt] = []
     for stmt in stmts:
-        made += (stmt.body if taken else stmt.otherwise) if isinstance(stmt, If) else [stmt]
+        made += (stmt.body if taken else stmt.otherwise) if isinstance(stmt, ir.If) else [stmt]
     return tuple(made)

@@ -10,23 +10,14 @@ from twill.codegen.print.gluon.layouts import Layout, Products, SlicedLayout
 from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.scalars import ATOM, SUM, Text
 from twill.codegen.print.gluon.scales import block_of_scales, tile_shape
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Expr, moved
-from twill.codegen.warp.program import (
-    LoadGlobal,
-    Reg,
-    SlotRef,
-    StoreGlobal,
-    TmaLoad,
-    TmaStore,
-    Window,
-    WindowAxis,
-)
 
 AXES = 2  # of a tile
 
 
 # ---------------------------------------------------------------- tensor maps
-def print_tma_load(boxes: Sequence[TmaLoad], role: Role) -> None:
+def print_tma_load(boxes: Sequence[ir.TmaLoad], role: Role) -> None:
     """The boxes of one tile, as one copy; Gluon divides it where the hardware needs it."""
     first = boxes[0]
     of_scales = block_of_scales(boxes, role.program)
@@ -41,7 +32,7 @@ def print_tma_load(boxes: Sequence[TmaLoad], role: Role) -> None:
     role.out.call(f"{ring}.{method}", [name, f"[{at}]", role.count(first.cursor)], kernel=first.line)
 
 
-def print_tma_store(boxes: Sequence[TmaStore], role: Role) -> None:
+def print_tma_store(boxes: Sequence[ir.TmaStore], role: Role) -> None:
     """The boxes of one tile, as one copy, which may be atomic."""
     first = boxes[0]
     if first.combine and first.combine not in hopper.ATOMICS:
@@ -56,7 +47,7 @@ def print_tma_store(boxes: Sequence[TmaStore], role: Role) -> None:
     role.out.call(f"tma_{first.combine or 'store'}", [name, f"[{at}]", tile], kernel=first.line)
 
 
-def _tile(refs: Sequence[SlotRef], at: Sequence[tuple[Expr, ...]], role: Role, line: int) -> tuple[int, ...]:
+def _tile(refs: Sequence[ir.SlotRef], at: Sequence[tuple[Expr, ...]], role: Role, line: int) -> tuple[int, ...]:
     """The block that boxes make up: all of a tile, side by side, each where its part of the tile belongs. Of tensors of
     more axes than tiles have, it is 1 along the others, whose coordinates all boxes have; so it is along the rows of a
     vector."""
@@ -78,7 +69,7 @@ def _tile(refs: Sequence[SlotRef], at: Sequence[tuple[Expr, ...]], role: Role, l
 
 
 # ---------------------------------------------------------------- by all threads
-def print_load_global(stmt: LoadGlobal, role: Role) -> None:
+def print_load_global(stmt: ir.LoadGlobal, role: Role) -> None:
     """A window of global memory into registers."""
     layout = role.layouts[stmt.result]
     pointer, mask = _window(stmt.window, layout, stmt.transposed, role, stmt.line)
@@ -87,9 +78,9 @@ def print_load_global(stmt: LoadGlobal, role: Role) -> None:
     role.out.call(f"{role.name(stmt.result)} = gl.load", [pointer, *extra], kernel=stmt.line)
 
 
-def print_store_global(stmt: StoreGlobal, role: Role) -> None:
+def print_store_global(stmt: ir.StoreGlobal, role: Role) -> None:
     """A tile in registers into a window of global memory."""
-    if not isinstance(stmt.operand, Reg):
+    if not isinstance(stmt.operand, ir.Reg):
         raise exc.NotInGluon("a store of one number to a whole window has no printer for Gluon", line=stmt.line)
     text, layout = role.value(stmt.operand.fragment)
     pointer, mask = _window(stmt.window, layout, stmt.transposed, role, stmt.line)
@@ -104,7 +95,7 @@ def _masked(mask: str, fragment: int | None, role: Role) -> str:
     return f"({mask}) & {own}" if mask else own
 
 
-def _window(window: Window, layout: Layout, transposed: bool, role: Role, line: int) -> tuple[str, str]:
+def _window(window: ir.Window, layout: Layout, transposed: bool, role: Role, line: int) -> tuple[str, str]:
     """The pointers of a window, and the condition under which they may be used ("": always)."""
     axes = window.axes[::-1] if transposed else window.axes
     role.used.add(window.argument)
@@ -122,7 +113,7 @@ def _window(window: Window, layout: Layout, transposed: bool, role: Role, line: 
     return " + ".join(part.within(SUM) for part in parts), " & ".join(f"({m})" if len(masks) > 1 else m for m in masks)
 
 
-def _index(axis: WindowAxis, layout: Layout, spread: str, role: Role, line: int) -> Text:
+def _index(axis: ir.WindowAxis, layout: Layout, spread: str, role: Role, line: int) -> Text:
     """A variable for the elements of an axis, as a vector along its axis of the tile."""
     within = f"gl.arange(0, {axis.extent}, layout={role.layout(layout)}){spread}"
     offset = role.scalar(axis.offset)

@@ -11,33 +11,21 @@ from dataclasses import replace
 from twill.codegen.print.gluon.blackwell import FEW_REGISTERS
 from twill.codegen.print.gluon.fold import read_by, written_by
 from twill.codegen.print.gluon.repeats import repeated
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.layout import Accumulator
-from twill.codegen.warp.program import (
-    If,
-    LoadAccumulator,
-    SlotRef,
-    Stmt,
-    StoreAccumulator,
-    WarpGroup,
-    WarpProgram,
-    blocks_of,
-    blocks_within,
-    walk,
-    with_blocks,
-)
 
 
-def with_narrow_parts(program: WarpProgram) -> WarpProgram:
+def with_narrow_parts(program: ir.WarpProgram) -> ir.WarpProgram:
     """The program whose partitions of few registers have half as many columns in them at a time."""
     groups = (_narrowed(g) if 0 < g.registers <= FEW_REGISTERS and not g.issuer else g for g in program.groups)
     return replace(program, groups=tuple(groups))
 
 
-def _narrowed(group: WarpGroup) -> WarpGroup:
-    parts = [stmt for block in blocks_within(group.body) for stmt in _repeated(block)]
+def _narrowed(group: ir.WarpGroup) -> ir.WarpGroup:
+    parts = [stmt for block in ir.blocks_within(group.body) for stmt in _repeated(block)]
     own = {number for stmt in parts for number in written_by(stmt)}
-    others = [s for s in walk(group.body) if not any(s is part for part in parts) and not isinstance(s, If)]
-    if not parts or any(own.intersection((*read_by(s), *written_by(s))) for s in others if not blocks_of(s)):
+    others = [s for s in ir.walk(group.body) if not any(s is part for part in parts) and not isinstance(s, ir.If)]
+    if not parts or any(own.intersection((*read_by(s), *written_by(s))) for s in others if not ir.blocks_of(s)):
         return group
     made = []
     for fragment in group.fragments:
@@ -48,9 +36,9 @@ def _narrowed(group: WarpGroup) -> WarpGroup:
     return replace(group, fragments=tuple(made), body=_halved(group.body))
 
 
-def _repeated(block: tuple[Stmt, ...]) -> list[Stmt]:
+def _repeated(block: tuple[ir.Stmt, ...]) -> list[ir.Stmt]:
     """The statements of a block that do the same to one part after the other."""
-    found: list[Stmt] = []
+    found: list[ir.Stmt] = []
     at = 0
     while at < len(block):
         parts = repeated(block, at)
@@ -60,13 +48,13 @@ def _repeated(block: tuple[Stmt, ...]) -> list[Stmt]:
     return found
 
 
-def _halved(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
-    made: list[Stmt] = []
+def _halved(block: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
+    made: list[ir.Stmt] = []
     at = 0
     while at < len(block):
         parts = repeated(block, at)
         if parts is None:
-            made.append(with_blocks(block[at], _halved))
+            made.append(ir.with_blocks(block[at], _halved))
             at += 1
             continue
         half = parts.width // 2
@@ -76,15 +64,15 @@ def _halved(block: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
     return tuple(made)
 
 
-def _at(stmt: Stmt, first: int, width: int) -> Stmt:
+def _at(stmt: ir.Stmt, first: int, width: int) -> ir.Stmt:
     """A statement on the columns from `first` on."""
 
-    def part(ref: SlotRef) -> SlotRef:
+    def part(ref: ir.SlotRef) -> ir.SlotRef:
         return replace(ref, columns=(first, first + width))
 
     match stmt:
-        case LoadAccumulator(source):
+        case ir.LoadAccumulator(source):
             return replace(stmt, source=part(source))
-        case StoreAccumulator(target=target):
+        case ir.StoreAccumulator(target=target):
             return replace(stmt, target=part(target))
     return stmt

@@ -17,47 +17,19 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from twill.codegen.passes.cluster import FIRST, TOGETHER
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Apply, Expr, Local, Number, NumPrograms, ProgramId, add, less, subtract
 from twill.codegen.warp.layout import THREADS, Accumulator, Along
 from twill.codegen.warp.parameters import nodes
-from twill.codegen.warp.program import (
-    PRESENT,
-    RANK,
-    Acquire,
-    Advance,
-    Buffer,
-    Define,
-    Expect,
-    Fragment,
-    If,
-    Let,
-    LoadGlobal,
-    LoadShared,
-    Pipeline,
-    Range,
-    Reduce,
-    SetProgramId,
-    SlotRef,
-    Stmt,
-    StoreGlobal,
-    StoreShared,
-    TensorMultiply,
-    TmaLoad,
-    TmaStore,
-    WarpGroup,
-    WarpProgram,
-    Window,
-    with_blocks,
-)
 
 CTAS = 2
 ROWS_OF_CTA = THREADS  # of a result: lanes of tensor memory, one for each thread of a warp group
 BOTH, WORKED = "both", "worked_on"  # scalars: whether instances are one pair; whether it is the turn of one of them
-TOLD = (PRESENT, WORKED)  # scalars of a pair that a role may ask for beside its grid indices
+TOLD = (ir.PRESENT, WORKED)  # scalars of a pair that a role may ask for beside its grid indices
 GIVEN_BACK = "given back"  # the name of the loop that waits until all slots of rings are
-_SECOND = Local(RANK, "i32")
+_SECOND = Local(ir.RANK, "i32")
 Reason = tuple[int, str]
-Copies = TypeVar("Copies", TmaLoad, TmaStore)
+Copies = TypeVar("Copies", ir.TmaLoad, ir.TmaStore)
 
 
 @dataclass(frozen=True)
@@ -65,29 +37,29 @@ class _Whole:
     """What is known while a program is made one of both CTAs. divided: the axis along which each buffer is divided.
     first: whether the grid index of a pair is that of its first instance wherever it stands; else each CTA's own."""
 
-    program: WarpProgram
+    program: ir.WarpProgram
     axis: int
     divided: Mapping[int, int]
     first: bool
 
 
-def divided_axes(program: WarpProgram) -> dict[int, int]:
+def divided_axes(program: ir.WarpProgram) -> dict[int, int]:
     """The axis along which two CTAs have parts of each buffer, if it is known: rows of A, columns of B, rows of
     results."""
     found = {buffer.id: 0 for buffer in program.buffers if buffer.tensor}
     for group in program.groups:
         for stmt in group.stmts:
             match stmt:
-                case TensorMultiply(a=a, b=b):
+                case ir.TensorMultiply(a=a, b=b):
                     found.setdefault(a.buffer, int(stmt.a_transposed))
                     found.setdefault(b.buffer, int(not stmt.b_transposed))
-                case StoreShared(operand=number, target=ref) | LoadShared(source=ref, result=number):
+                case ir.StoreShared(operand=number, target=ref) | ir.LoadShared(source=ref, result=number):
                     if isinstance(group.fragment(number).layout, Accumulator):
                         found.setdefault(ref.buffer, int(stmt.transposed))
     return found
 
 
-def reasons_of_pairs(program: WarpProgram) -> Iterator[Reason]:
+def reasons_of_pairs(program: ir.WarpProgram) -> Iterator[Reason]:
     """Why the two CTAs of a pair are no program of Gluon: line of the kernel, and what."""
     assert program.cluster is not None
     known = divided_axes(program)
@@ -96,9 +68,9 @@ def reasons_of_pairs(program: WarpProgram) -> Iterator[Reason]:
     if program.once or program.walk:
         yield 0, "pairs of CTAs have instances in the order of the grid only"
     for stmt in (stmt for group in program.groups for stmt in group.stmts):
-        if not isinstance(stmt, TmaLoad | TmaStore | StoreShared | LoadShared):
+        if not isinstance(stmt, ir.TmaLoad | ir.TmaStore | ir.StoreShared | ir.LoadShared):
             continue
-        ref = stmt.target if isinstance(stmt, TmaLoad | StoreShared) else stmt.source
+        ref = stmt.target if isinstance(stmt, ir.TmaLoad | ir.StoreShared) else stmt.source
         if ref.buffer not in known:
             yield stmt.line, f"`{program.buffers[ref.buffer].name}` is no tile that two CTAs have parts of"
         elif len(program.buffers[ref.buffer].shape) != 2:
@@ -106,15 +78,15 @@ def reasons_of_pairs(program: WarpProgram) -> Iterator[Reason]:
     for group in program.groups:
         for stmt in group.stmts:
             match stmt:
-                case Reduce(axis=0) | Reduce(operand=_, scratch=int()):
+                case ir.Reduce(axis=0) | ir.Reduce(operand=_, scratch=int()):
                     yield stmt.line, "what is reduced along rows would be reduced over both CTAs"
-                case Range(result) if _has_rows(group.fragment(result)):
+                case ir.Range(result) if _has_rows(group.fragment(result)):
                     yield stmt.line, "numbers of rows are not those of both CTAs"
-                case TmaStore(combine=combine) if combine:
+                case ir.TmaStore(combine=combine) if combine:
                     yield stmt.line, f"stores that combine by `{combine}` have no printer for Gluon"
 
 
-def _has_rows(fragment: Fragment) -> bool:
+def _has_rows(fragment: ir.Fragment) -> bool:
     """Whether the two CTAs have different parts of a tile."""
     match fragment.layout:
         case Along(_, axis):
@@ -122,7 +94,7 @@ def _has_rows(fragment: Fragment) -> bool:
     return True
 
 
-def of_both(program: WarpProgram) -> WarpProgram:
+def of_both(program: ir.WarpProgram) -> ir.WarpProgram:
     """The program of both CTAs, for the printer alone: no machine executes it. Of others than pairs the program itself.
     The program has no `reasons_of_pairs`."""
     if not program.pairs:
@@ -138,13 +110,13 @@ def of_both(program: WarpProgram) -> WarpProgram:
     return replace(program, buffers=buffers, groups=groups)
 
 
-def _indices(group: WarpGroup, axis: int) -> int:
+def _indices(group: ir.WarpGroup, axis: int) -> int:
     """How often a group asks for the index of its instance along an axis."""
     asked = (node for node in nodes((group.start, group.body, group.finish)) if isinstance(node, ProgramId))
     return sum(node.axis == axis for node in asked)
 
 
-def _told(stmt: Stmt, whole: _Whole) -> int:
+def _told(stmt: ir.Stmt, whole: _Whole) -> int:
     """How many of those are in coordinates that go on from one CTA to the other."""
     return sum(
         isinstance(node, ProgramId) and node.axis == whole.axis
@@ -154,13 +126,13 @@ def _told(stmt: Stmt, whole: _Whole) -> int:
     )
 
 
-def _starts(stmt: Stmt, whole: _Whole) -> Iterator[tuple[Expr, int]]:
+def _starts(stmt: ir.Stmt, whole: _Whole) -> Iterator[tuple[Expr, int]]:
     """Where a statement begins in a tensor, along axes that are divided, and how much of it a CTA has."""
     match stmt:
-        case TmaLoad(target=ref, coordinates=at) | TmaStore(source=ref, coordinates=at):
+        case ir.TmaLoad(target=ref, coordinates=at) | ir.TmaStore(source=ref, coordinates=at):
             axis = whole.divided[ref.buffer]
             yield at[axis], whole.program.buffers[ref.buffer].shape[axis]
-        case LoadGlobal() | StoreGlobal():
+        case ir.LoadGlobal() | ir.StoreGlobal():
             for axis in _divided_of_window(stmt, whole):
                 yield stmt.window.axes[axis].offset, stmt.window.axes[axis].extent
 
@@ -171,7 +143,7 @@ def _coefficient(expr: Expr, whole: _Whole) -> int | None:
     match expr:
         case ProgramId(axis) if axis == whole.axis:
             return 1
-        case Local(name) if name == RANK:
+        case Local(name) if name == ir.RANK:
             return 1
         case Apply("add" | "sub" as kind, (left, right)):
             one, other = _coefficient(left, whole), _coefficient(right, whole)
@@ -188,7 +160,7 @@ def _coefficient(expr: Expr, whole: _Whole) -> int | None:
         case Apply("cast", (operand,)):
             return _coefficient(operand, whole)
     varies = any(
-        (isinstance(node, ProgramId) and node.axis == whole.axis) or (isinstance(node, Local) and node.name == RANK)
+        (isinstance(node, ProgramId) and node.axis == whole.axis) or (isinstance(node, Local) and node.name == ir.RANK)
         for node in nodes(expr)
     )
     return None if varies else 0
@@ -208,7 +180,7 @@ def _asks(expr: Expr, axis: int) -> bool:
 def _at_first(expr: Expr) -> Expr:
     """An expression in the first CTA, whose number is 0."""
     match expr:
-        case Local(name, element) if name == RANK:
+        case Local(name, element) if name == ir.RANK:
             return Number(0, element)
         case Apply("add", (left, right)):
             return add(_at_first(left), _at_first(right))
@@ -240,7 +212,7 @@ def _signed(expr: Expr) -> Expr:
 
 
 # ---------------------------------------------------------------- tiles
-def _widened(buffer: Buffer, axis: int | None) -> Buffer:
+def _widened(buffer: ir.Buffer, axis: int | None) -> ir.Buffer:
     """A buffer of both CTAs."""
     if axis is None:
         return buffer
@@ -248,7 +220,7 @@ def _widened(buffer: Buffer, axis: int | None) -> Buffer:
     return replace(buffer, shape=shape)
 
 
-def _fragment(fragment: Fragment) -> Fragment:
+def _fragment(fragment: ir.Fragment) -> ir.Fragment:
     match fragment.layout:
         case Accumulator(rows):
             return replace(fragment, layout=replace(fragment.layout, rows=CTAS * rows))
@@ -257,7 +229,7 @@ def _fragment(fragment: Fragment) -> Fragment:
     return fragment
 
 
-def _ref(ref: SlotRef, whole: _Whole) -> SlotRef:
+def _ref(ref: ir.SlotRef, whole: _Whole) -> ir.SlotRef:
     """A part of a buffer, along the axis that is not divided."""
     axis = whole.divided.get(ref.buffer)
     if axis is None:
@@ -265,7 +237,7 @@ def _ref(ref: SlotRef, whole: _Whole) -> SlotRef:
     return replace(ref, rows=None) if axis == 0 else replace(ref, columns=None)
 
 
-def _boxes(stmt: Copies, ref: SlotRef, whole: _Whole) -> Iterator[tuple[SlotRef, tuple[Expr, ...]]]:
+def _boxes(stmt: Copies, ref: ir.SlotRef, whole: _Whole) -> Iterator[tuple[ir.SlotRef, tuple[Expr, ...]]]:
     """A copy of one CTA as those of both: where in the tile, and where in the tensor."""
     axis = whole.divided[ref.buffer]
     extent = whole.program.buffers[ref.buffer].shape[axis]
@@ -294,9 +266,9 @@ def _origin(expr: Expr, begin: int) -> Expr:
     return subtract(expr, Number(begin))
 
 
-def _divided_of_window(stmt: LoadGlobal | StoreGlobal, whole: _Whole) -> tuple[int, ...]:
+def _divided_of_window(stmt: ir.LoadGlobal | ir.StoreGlobal, whole: _Whole) -> tuple[int, ...]:
     """The axes of a window that have rows of the tile in registers."""
-    number = stmt.result if isinstance(stmt, LoadGlobal) else getattr(stmt.operand, "fragment", -1)
+    number = stmt.result if isinstance(stmt, ir.LoadGlobal) else getattr(stmt.operand, "fragment", -1)
     group = next(g for g in whole.program.groups if any(f.id == number for f in g.fragments))
     match group.fragment(number).layout:
         case Along(_, 1):
@@ -306,7 +278,7 @@ def _divided_of_window(stmt: LoadGlobal | StoreGlobal, whole: _Whole) -> tuple[i
     return ()
 
 
-def _window(window: Window, axes: Sequence[int], whole: _Whole) -> Window:
+def _window(window: ir.Window, axes: Sequence[int], whole: _Whole) -> ir.Window:
     made = tuple(
         replace(axis, extent=CTAS * axis.extent, offset=_start(axis.offset, axis.extent, whole)) if at in axes else axis
         for at, axis in enumerate(window.axes)
@@ -315,66 +287,66 @@ def _window(window: Window, axes: Sequence[int], whole: _Whole) -> Window:
 
 
 # ---------------------------------------------------------------- statements
-def _group(group: WarpGroup, whole: _Whole) -> WarpGroup:
+def _group(group: ir.WarpGroup, whole: _Whole) -> ir.WarpGroup:
     fragments = tuple(map(_fragment, group.fragments))
-    body, finish = tuple(_block(_in_turns(group.body), whole)), tuple(_given_back(group.finish, group, whole))
+    body, finish = tuple(_block(_in_turns(group.body), whole)), tuple(_given_back(group.finish, whole))
     following = tuple(made for stmt in group.next for made in _next(stmt, whole))
     start = tuple(_block(group.start, whole))
     return replace(group, fragments=fragments, start=start, body=body, finish=finish, next=following)
 
 
-def _next(stmt: Stmt, whole: _Whole) -> Iterator[Stmt]:
+def _next(stmt: ir.Stmt, whole: _Whole) -> Iterator[ir.Stmt]:
     """The index of a pair: of its first instance, or of each CTA's own. Behind the scalar that says whether instances
     are one pair stands whether anything is done in this turn."""
-    if whole.first and isinstance(stmt, SetProgramId) and stmt.axis == whole.axis:
-        yield SetProgramId(stmt.axis, Local("pair", "u32"))
+    if whole.first and isinstance(stmt, ir.SetProgramId) and stmt.axis == whole.axis:
+        yield ir.SetProgramId(stmt.axis, Local("pair", "u32"))
         return
     yield stmt
-    if isinstance(stmt, Define) and BOTH in stmt.names:
-        yield Define((WORKED,), (Apply("or", (_is_zero(Local("turn", "u32")), _is_zero(Local(BOTH, "i1"))), "i1"),))
+    if isinstance(stmt, ir.Define) and BOTH in stmt.names:
+        yield ir.Define((WORKED,), (Apply("or", (_is_zero(Local("turn", "u32")), _is_zero(Local(BOTH, "i1"))), "i1"),))
 
 
 def _is_zero(expr: Expr) -> Expr:
     return Apply("compare", (expr, Number(0, expr.element)), "i1", (("predicate", "eq"), ("signed", 1)))
 
 
-def _in_turns(block: Sequence[Stmt]) -> Sequence[Stmt]:
+def _in_turns(block: Sequence[ir.Stmt]) -> Sequence[ir.Stmt]:
     """A body that asks whether it is its turn by what was found for the pair: whether its instances are together does
     not depend on which of them is asked."""
     match block:
-        case (Let(name), If(Apply("compare", (Apply("select"), Number(0))), body)) if name == TOGETHER:
-            return [If(Local(WORKED, "i1"), body)]
+        case (ir.Let(name), ir.If(Apply("compare", (Apply("select"), Number(0))), body)) if name == TOGETHER:
+            return [ir.If(Local(WORKED, "i1"), body)]
     return block
 
 
-def _block(block: Sequence[Stmt], whole: _Whole) -> Iterator[Stmt]:
+def _block(block: Sequence[ir.Stmt], whole: _Whole) -> Iterator[ir.Stmt]:
     for stmt in block:
         match stmt:
-            case If(condition, body) if condition == FIRST:
+            case ir.If(condition, body) if condition == FIRST:
                 yield from _block(body, whole)
-            case If(Local(name), body) if name == PRESENT and whole.first:
+            case ir.If(Local(name), body) if name == ir.PRESENT and whole.first:
                 own = add(ProgramId(whole.axis), _SECOND)
-                yield If(less(own, NumPrograms(whole.axis)), tuple(_block(body, whole)), line=stmt.line)
-            case If(condition):
-                made = with_blocks(stmt, lambda inner: _block(inner, whole))
-                assert isinstance(made, If)
+                yield ir.If(less(own, NumPrograms(whole.axis)), tuple(_block(body, whole)), line=stmt.line)
+            case ir.If(condition):
+                made = ir.with_blocks(stmt, lambda inner: _block(inner, whole))
+                assert isinstance(made, ir.If)
                 yield replace(made, condition=_signed(condition))
-            case Expect(cursor, size) if _of_pair(cursor, whole):
+            case ir.Expect(cursor, size) if _of_pair(cursor, whole):
                 yield replace(stmt, bytes=size // CTAS)
-            case TmaLoad(target=ref):
+            case ir.TmaLoad(target=ref):
                 for part, at in _boxes(stmt, ref, whole):
                     yield replace(stmt, target=part, coordinates=at)
-            case TmaStore(source=ref):
+            case ir.TmaStore(source=ref):
                 for part, at in _boxes(stmt, ref, whole):
                     yield replace(stmt, source=part, coordinates=at)
-            case LoadGlobal() | StoreGlobal():
+            case ir.LoadGlobal() | ir.StoreGlobal():
                 yield replace(stmt, window=_window(stmt.window, _divided_of_window(stmt, whole), whole))
-            case StoreShared(target=ref):
+            case ir.StoreShared(target=ref):
                 yield replace(stmt, target=_ref(ref, whole))
-            case LoadShared(source=ref):
+            case ir.LoadShared(source=ref):
                 yield replace(stmt, source=_ref(ref, whole))
             case _:
-                yield with_blocks(stmt, lambda inner: _block(inner, whole))
+                yield ir.with_blocks(stmt, lambda inner: _block(inner, whole))
 
 
 def _of_pair(cursor: int, whole: _Whole) -> bool:
@@ -383,13 +355,13 @@ def _of_pair(cursor: int, whole: _Whole) -> bool:
     return program.arefs[found.aref].pair
 
 
-def _given_back(finish: tuple[Stmt, ...], group: WarpGroup, whole: _Whole) -> Iterator[Stmt]:
+def _given_back(finish: tuple[ir.Stmt, ...], whole: _Whole) -> Iterator[ir.Stmt]:
     """What comes last, with the waits for all slots of rings as loops: one for those of as many slots."""
-    waits = [stmt for stmt in finish if isinstance(stmt, Acquire)]
+    waits = [stmt for stmt in finish if isinstance(stmt, ir.Acquire)]
     rings: dict[int, list[int]] = {}
     for cursor in dict.fromkeys(stmt.cursor for stmt in waits):
         rings.setdefault(sum(stmt.cursor == cursor for stmt in waits), []).append(cursor)
-    yield from _block([stmt for stmt in finish if not isinstance(stmt, Acquire | Advance)], whole)
+    yield from _block([stmt for stmt in finish if not isinstance(stmt, ir.Acquire | ir.Advance)], whole)
     for depth, cursors in rings.items():
-        body = (*map(Acquire, cursors), *map(Advance, cursors))
-        yield Pipeline(GIVEN_BACK, "slot", Number(depth), 0, (), body, ())
+        body = (*map(ir.Acquire, cursors), *map(ir.Advance, cursors))
+        yield ir.Pipeline(GIVEN_BACK, "slot", Number(depth), 0, (), body, ())

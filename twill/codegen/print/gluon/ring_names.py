@@ -11,18 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from twill.codegen.warp.program import (
-    Compute,
-    Multiply,
-    Reg,
-    SlotRef,
-    StoreAccumulator,
-    StoreShared,
-    TensorMultiply,
-    TmaLoad,
-    WarpGroup,
-    WarpProgram,
-)
+from twill.codegen.warp import program as ir
 
 _OF_BLOCK = re.compile(r"\.\d+\b")  # ".0": of the first row block
 _NUMBERS = re.compile(r"(_\d+)+$")
@@ -30,7 +19,7 @@ _POINTER = re.compile(r"_(desc|ptr)$")
 ORDINALS = ("second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
 
-def with_distinct_buffers(program: WarpProgram) -> WarpProgram:
+def with_distinct_buffers(program: ir.WarpProgram) -> ir.WarpProgram:
     """The program no two of whose buffers have one name, by which a module tells them apart; a ring is called as its
     buffer is. Tiles of `dot(a.load(...), b.load(...))`, which have no variables in the kernel and are called as the
     product, get the names of the tensors that they are of."""
@@ -52,21 +41,21 @@ def another(name: str) -> Iterator[str]:
     yield from (f"{name} {number}" for number in range(len(ORDINALS) + 2, 999))
 
 
-def _loaded(program: WarpProgram) -> dict[int, str]:
+def _loaded(program: ir.WarpProgram) -> dict[int, str]:
     """Buffers that copies fill -> what the tensor is called that is copied."""
     made: dict[int, str] = {}
     for stmt in (stmt for group in program.groups for stmt in group.stmts):
-        if isinstance(stmt, TmaLoad):
+        if isinstance(stmt, ir.TmaLoad):
             name, block = program.maps[stmt.map].argument, _OF_BLOCK.search(program.buffers[stmt.target.buffer].name)
             made[stmt.target.buffer] = _POINTER.sub("", name) + (block[0] if block else "")
     return made
 
 
-def with_own_names(program: WarpProgram) -> WarpProgram:
+def with_own_names(program: ir.WarpProgram) -> ir.WarpProgram:
     """The program whose rings of operands have names of their own."""
     stmts = [stmt for group in program.groups for stmt in group.stmts]
-    products = [stmt for stmt in stmts if isinstance(stmt, Multiply | TensorMultiply)]
-    operands = {ref.buffer for stmt in products for ref in (stmt.a, stmt.b) if isinstance(ref, SlotRef)}
+    products = [stmt for stmt in stmts if isinstance(stmt, ir.Multiply | ir.TensorMultiply)]
+    operands = {ref.buffer for stmt in products for ref in (stmt.a, stmt.b) if isinstance(ref, ir.SlotRef)}
     names = {aref.id: aref.name for aref in program.arefs}
     of_buffers = {buffer.id: buffer.name for buffer in program.buffers}
     for aref in program.arefs:
@@ -86,18 +75,18 @@ def with_own_names(program: WarpProgram) -> WarpProgram:
     return replace(program, arefs=arefs, buffers=tuple(replace(b, name=of_buffers[b.id]) for b in program.buffers))
 
 
-def _stored(program: WarpProgram, buffer: int) -> str | None:
+def _stored(program: ir.WarpProgram, buffer: int) -> str | None:
     """The kernel's variable that threads store to a buffer, before it was converted."""
     for group in program.groups:
         for stmt in group.stmts:
-            if isinstance(stmt, StoreShared | StoreAccumulator) and stmt.target.buffer == buffer:
+            if isinstance(stmt, ir.StoreShared | ir.StoreAccumulator) and stmt.target.buffer == buffer:
                 return _NUMBERS.sub("", group.fragment(_converted(group, stmt.operand)).name)
     return None
 
 
-def _converted(group: WarpGroup, fragment: int) -> int:
+def _converted(group: ir.WarpGroup, fragment: int) -> int:
     for stmt in group.stmts:
         match stmt:
-            case Compute("cast", (Reg(source),), result=result) if result == fragment:
+            case ir.Compute("cast", (ir.Reg(source),), result=result) if result == fragment:
                 return source
     return fragment

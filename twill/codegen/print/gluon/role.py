@@ -21,17 +21,8 @@ from twill.codegen.print.gluon.shared import shared_names
 from twill.codegen.print.gluon.variables import named_after, needed_at_once
 from twill.codegen.print.gluon.writer import PythonWriter
 from twill.codegen.print.sections import Section, common_name
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Expr
-from twill.codegen.warp.program import (
-    RANK,
-    Aref,
-    Fragment,
-    SlotRef,
-    Stmt,
-    WarpGroup,
-    WarpProgram,
-    with_blocks,
-)
 
 NAMED = 2  # rings after which a counter is called; of more, it is called `count`
 Constants = tuple[int | float, ...]
@@ -54,9 +45,9 @@ class Role:
     parts of tensor memory's columns; what is printed is of the first part. instance: variable of the instance at hand.
     """
 
-    program: WarpProgram
+    program: ir.WarpProgram
     section: Section
-    stream: WarpGroup
+    stream: ir.WarpGroup
     counters: Mapping[int, int]
     products: ProductsInFlight
     layouts: Mapping[int, Layout]
@@ -111,11 +102,11 @@ class Role:
         return free(_NUMBERED.sub("", identifier(name)), self.taken)
 
     # ------------------------------------------------------------ rings
-    def aref(self, cursor: int) -> Aref:
+    def aref(self, cursor: int) -> ir.Aref:
         """The ring of a cursor."""
         return self.program.arefs[self.stream.cursor(cursor).aref]
 
-    def ring(self, aref: Aref) -> str:
+    def ring(self, aref: ir.Aref) -> str:
         """What a ring is called in this role."""
         ids = self.section.arefs.get(aref.id, (aref.id,))
         return identifier(common_name([self.program.arefs[i].name for i in ids]))
@@ -130,13 +121,13 @@ class Role:
         self.used.add(name)
         return name
 
-    def ring_of_tile(self, ref: SlotRef) -> str:
+    def ring_of_tile(self, ref: ir.SlotRef) -> str:
         """The ring whose tile is at a cursor; of tiles that have barriers together, each has a ring."""
         assert ref.cursor is not None
         aref = self.aref(ref.cursor)
         return self.ring_of(ref.cursor) if len(aref.buffers) == 1 else self.buffer(ref.buffer)
 
-    def ring_variable(self, aref: Aref) -> str:
+    def ring_variable(self, aref: ir.Aref) -> str:
         """What a ring is called among the parameters of this role."""
         return self.buffer(min(aref.buffers)) if len(aref.buffers) > 1 else f"{self.ring(aref)}_ring"
 
@@ -169,7 +160,7 @@ class Role:
         self.used.add(name)
         return name
 
-    def place(self, ref: SlotRef) -> str:
+    def place(self, ref: ir.SlotRef) -> str:
         """A slot of a buffer, or a part of it."""
         buffer = self.program.buffers[ref.buffer]
         if ref.cursor is None:
@@ -189,7 +180,7 @@ class Role:
         return self.views[buffer, apart]
 
     # ------------------------------------------------------------ fragments
-    def fragment(self, number: int) -> Fragment:
+    def fragment(self, number: int) -> ir.Fragment:
         """The fragment of that id."""
         return self.stream.fragment(number)
 
@@ -258,7 +249,7 @@ class Role:
         return text if have == want else Text(f"gl.convert_layout({text.text}, {self.layout(want)})")
 
 
-def role_of(program: WarpProgram, section: Section, descriptors: dict[tuple[int, tuple[int, ...]], str]) -> Role:
+def role_of(program: ir.WarpProgram, section: Section, descriptors: dict[tuple[int, tuple[int, ...]], str]) -> Role:
     """The role of a section, with nothing printed. descriptors: known so far; what the role needs is added."""
     given = section.stream
     stream = replace(
@@ -269,7 +260,7 @@ def role_of(program: WarpProgram, section: Section, descriptors: dict[tuple[int,
     plain = (a for a in program.program.arguments if not a.type.element.startswith("desc"))
     taken = {a.name for a in plain} | {a.name for a in program.program.arguments if a.name not in described}
     taken |= {"gl", "tma", "instance"} | shared_names()
-    taken |= {RANK, *TOLD} if program.pairs else set()
+    taken |= {ir.RANK, *TOLD} if program.pairs else set()
     products = products_in_flight(stream)
     role = Role(
         program,
@@ -290,9 +281,9 @@ def role_of(program: WarpProgram, section: Section, descriptors: dict[tuple[int,
     return role
 
 
-def _own(stmts: Iterable[Stmt]) -> tuple[Stmt, ...]:
+def _own(stmts: Iterable[ir.Stmt]) -> tuple[ir.Stmt, ...]:
     """The statements as objects of their own, so that what is found of one is found of one place."""
-    return tuple(with_blocks(replace(stmt), _own) for stmt in stmts)
+    return tuple(ir.with_blocks(replace(stmt), _own) for stmt in stmts)
 
 
 # ---------------------------------------------------------------- names

@@ -23,35 +23,9 @@ from twill.codegen.print.gluon.rerolled import with_loops_of_all_steps
 from twill.codegen.print.gluon.ring_names import with_distinct_buffers, with_own_names
 from twill.codegen.print.gluon.scales import fills_scales, refuse_scales
 from twill.codegen.print.gluon.staging import staged_in_parts
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Apply, CtaNumber, Expr, Local, Number
 from twill.codegen.warp.layout import Accumulator, Along, Blocked, Uniform, shape_of
-from twill.codegen.warp.program import (
-    MOST_TENSOR_COLUMNS,
-    WARP_VOTE,
-    Buffer,
-    BulkWait,
-    Compute,
-    CountReuse,
-    Fragment,
-    Histogram,
-    If,
-    InstanceLoop,
-    Let,
-    LoadGlobal,
-    Pipeline,
-    ProxyFence,
-    Rearrange,
-    Reduce,
-    Scan,
-    Stmt,
-    StoreGlobal,
-    StoreShared,
-    SumOver,
-    SumParts,
-    WarpGroup,
-    WarpProgram,
-    with_blocks,
-)
 from twill.tile.program import TileProgram
 from twill.tile.vocabulary import ELECTED
 
@@ -75,7 +49,7 @@ _TILES = "tiles whose sizes are powers of two, or the CUDA form (`--as cuda`)"
 _CUDA = "the CUDA form (`--as cuda`)"
 
 
-def sayable(program: WarpProgram, named_barriers: int) -> WarpProgram:
+def sayable(program: ir.WarpProgram, named_barriers: int) -> ir.WarpProgram:
     """The program without tiles that stay from one instance to the next. named_barriers: as machine files have it.
     Raises NotInGluon."""
     plain = with_names_of_the_kernel(with_distinct_buffers(staged_in_parts(without_reuse(program))))
@@ -88,28 +62,28 @@ def sayable(program: WarpProgram, named_barriers: int) -> WarpProgram:
 
 
 # ---------------------------------------------------------------- cross-tile reuse
-def without_reuse(program: WarpProgram) -> WarpProgram:
+def without_reuse(program: ir.WarpProgram) -> ir.WarpProgram:
     """Every instance loads all of its tiles: none before it had the same."""
     groups = tuple(replace(group, body=_loading(group.body, {})) for group in program.groups)
     if program.cluster is not None or program.instance_ring is not None:
         return replace(program, groups=groups)
-    loop = InstanceLoop(CtaNumber("cta"), Local("instances", "u32"), CtaNumber("ctas"))  # and no runs of neighbours
+    loop = ir.InstanceLoop(CtaNumber("cta"), Local("instances", "u32"), CtaNumber("ctas"))  # and no runs of neighbours
     return replace(program, groups=tuple(replace(group, loop=loop) for group in groups), setup=program.setup[:1])
 
 
-def _loading(block: tuple[Stmt, ...], known: dict[str, bool]) -> tuple[Stmt, ...]:
+def _loading(block: tuple[ir.Stmt, ...], known: dict[str, bool]) -> tuple[ir.Stmt, ...]:
     """A block without reuse. known: scalars that are decided by it; those of the block are added."""
-    made: list[Stmt] = []
+    made: list[ir.Stmt] = []
     for stmt in block:
         match stmt:
-            case CountReuse(name):
+            case ir.CountReuse(name):
                 known[name] = False
-            case Let(name, value) if _decided(value, known) is not None:
+            case ir.Let(name, value) if _decided(value, known) is not None:
                 known[name] = bool(_decided(value, known))
-            case If(condition, body, otherwise) if (holds := _decided(condition, known)) is not None:
+            case ir.If(condition, body, otherwise) if (holds := _decided(condition, known)) is not None:
                 made.extend(_loading(body if holds else otherwise, known))
             case _:
-                made.append(with_blocks(stmt, lambda inner: _loading(inner, known)))
+                made.append(ir.with_blocks(stmt, lambda inner: _loading(inner, known)))
     return tuple(made)
 
 
@@ -172,7 +146,7 @@ def refuse_at_once(program: TileProgram, architecture: str) -> None:
 Reason = tuple[int, str, str]
 
 
-def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
+def reasons(program: ir.WarpProgram, named_barriers: int) -> Iterator[Reason]:
     """Why Gluon can't say a program: line of the kernel, what, and what to write instead."""
     between, left = sum(len(barrier.groups) > 1 for barrier in program.barriers), named_barriers + 1 - FIRST_BARRIER
     if between > left:
@@ -185,12 +159,12 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
     if program.instance_ring is not None and any(group.share[1] > 1 for group in program.groups):
         what = "partitions that take instances alternately have no printer for Gluon in a dynamic order"
         yield 0, what, "`--order static`, or row blocks (`--blocks 2`)"
-    if any(isinstance(stmt, SumOver) for stmt in program.setup):
+    if any(isinstance(stmt, ir.SumOver) for stmt in program.setup):
         yield 0, "program instances that are empty and left out have no printer for Gluon", "`--order static`"
     for buffer in program.buffers:
         yield from _of_buffer(buffer)
-    if program.tensor_columns > MOST_TENSOR_COLUMNS:
-        yield 0, f"tensor memory has {MOST_TENSOR_COLUMNS} columns, and in Gluon each loop has its own", _CUDA
+    if program.tensor_columns > ir.MOST_TENSOR_COLUMNS:
+        yield 0, f"tensor memory has {ir.MOST_TENSOR_COLUMNS} columns, and in Gluon each loop has its own", _CUDA
     for entry in program.maps:
         if entry.together > 1:
             yield 0, f"Gluon's tensor maps know no elements that are moved as wider ones (`{entry.argument}`)", _CUDA
@@ -209,7 +183,7 @@ def reasons(program: WarpProgram, named_barriers: int) -> Iterator[Reason]:
         yield from _of_group(group)
 
 
-def _of_buffer(buffer: Buffer) -> Iterator[Reason]:
+def _of_buffer(buffer: ir.Buffer) -> Iterator[Reason]:
     if buffer.tensor and buffer.shape[0] not in ROWS:
         rows = f"the {buffer.shape[0]} rows of `{buffer.name}` in tensor memory have no printer for Gluon"
         yield 0, rows, f"tiles whose results have {' or '.join(map(str, ROWS))} rows, or {_CUDA}"
@@ -218,14 +192,14 @@ def _of_buffer(buffer: Buffer) -> Iterator[Reason]:
         yield 0, f"the tile `{buffer.name}` of {shape} is no power of two, and tensors of Gluon are", _TILES
 
 
-def _of_group(group: WarpGroup) -> Iterator[Reason]:
+def _of_group(group: ir.WarpGroup) -> Iterator[Reason]:
     for fragment in group.fragments:
         yield from _of_fragment(fragment, group)
     for stmt in group.stmts:
         yield from _of_statement(stmt)
 
 
-def _of_fragment(fragment: Fragment, group: WarpGroup) -> Iterator[Reason]:
+def _of_fragment(fragment: ir.Fragment, group: ir.WarpGroup) -> Iterator[Reason]:
     shape = shape_of(fragment.layout)
     line = next((s.line for s in group.stmts if getattr(s, "result", None) == fragment.id and s.line), 0)
     match fragment.layout:
@@ -239,29 +213,31 @@ def _of_fragment(fragment: Fragment, group: WarpGroup) -> Iterator[Reason]:
                 yield line, f"`{fragment.name}` of {sizes} is no power of two, and tensors of Gluon are", _TILES
 
 
-def _of_statement(stmt: Stmt) -> Iterator[Reason]:
+def _of_statement(stmt: ir.Stmt) -> Iterator[Reason]:
     match stmt:
-        case Compute(attributes=attributes) if WARP_VOTE in dict(attributes):
+        case ir.Compute(attributes=attributes) if ir.WARP_VOTE in dict(attributes):
             yield stmt.line, "a warp of Gluon can't leave out what the others do", _CUDA
-        case StoreShared(columns=columns, target=target) if columns is not None or target.columns is not None:
+        case ir.StoreShared(columns=columns, target=target) if columns is not None or target.columns is not None:
             yield stmt.line, "Gluon stores no part of the columns of a tensor", "tiles that fit into one staging buffer"
-        case LoadGlobal(window=window) | StoreGlobal(window=window) if any(_odd(axis.extent) for axis in window.axes):
+        case ir.LoadGlobal(window=window) | ir.StoreGlobal(window=window) if any(
+            _odd(axis.extent) for axis in window.axes
+        ):
             yield stmt.line, f"a window of {prod(a.extent for a in window.axes)} elements is no power of two", _TILES
-        case BulkWait(read=False, line=line) | ProxyFence(memory=True, line=line) if line:
+        case ir.BulkWait(read=False, line=line) | ir.ProxyFence(memory=True, line=line) if line:
             yield line, "Gluon has no wait for the end of a copy to global memory, nor a fence of it", _CUDA
-        case StoreGlobal(combine=combine) if combine:
+        case ir.StoreGlobal(combine=combine) if combine:
             yield stmt.line, f"the atomic `{combine}` has no printer for Gluon", _CUDA
-        case Reduce(combine=combine) if combine not in ("add", "max", "min"):
+        case ir.Reduce(combine=combine) if combine not in ("add", "max", "min"):
             yield stmt.line, f"reductions by `{combine}` have no printer for Gluon", _CUDA
-        case Rearrange():
+        case ir.Rearrange():
             yield stmt.line, "elements that move between threads have no printer for Gluon", _CUDA
-        case Histogram():
+        case ir.Histogram():
             yield stmt.line, "`tl.histogram` has no printer for Gluon", _CUDA
-        case Scan():
+        case ir.Scan():
             yield stmt.line, f"scans by `{stmt.combine}` have no printer for Gluon", _CUDA
-        case SumParts():
+        case ir.SumParts():
             yield stmt.line, "partial sums of program instances have no printer for Gluon", "emit without `--split`"
-        case Pipeline() | If():
+        case ir.Pipeline() | ir.If():
             pass
 
 

@@ -76,7 +76,7 @@ def print_scalar(expr: Expr, names: GluonScalarNames) -> Text:
         case PerGroup(values):
             return Text(names.constant(values))
         case Apply(kind, operands, element, attributes):
-            return _applied(kind, [print_scalar(o, names) for o in operands], operands, element, dict(attributes))
+            return _applied(kind, [print_scalar(o, names) for o in operands], element, dict(attributes))
         case Element():
             raise exc.NotInGluon("one number of a tile is needed by all", hint="the CUDA form (`--as cuda`)")
         case Lookup():
@@ -101,9 +101,7 @@ def number(value: int | float, element: str = "i32") -> Text:
     return Text(repr(value), UNARY if value < 0 else ATOM)
 
 
-def _applied(
-    kind: str, said: list[Text], operands: tuple[Expr, ...], element: str, attributes: dict[str, object]
-) -> Text:
+def _applied(kind: str, said: list[Text], element: str, attributes: dict[str, object]) -> Text:
     if attributes.get("signed", 1) != 1:
         raise exc.NotInGluon(f"`{kind}` of unsigned integers has no printer for Gluon", hint="`--as cuda`")
     if kind == "cast":

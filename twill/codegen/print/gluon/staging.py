@@ -9,25 +9,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from twill.codegen.print.gluon.ring_names import another
-from twill.codegen.warp.program import (
-    Buffer,
-    SlotRef,
-    Stmt,
-    StoreShared,
-    TmaStore,
-    WarpProgram,
-    with_blocks,
-)
+from twill.codegen.warp import program as ir
 
 Parts = dict[int, dict[int, int]]  # buffer -> first column of a part -> the buffer of that part
 
 
-def staged_in_parts(program: WarpProgram) -> WarpProgram:
+def staged_in_parts(program: ir.WarpProgram) -> ir.WarpProgram:
     """The program whose staging buffers are stored to, and copied from, as wholes where they can be."""
     widths = {buffer.id: width for buffer in program.buffers if (width := _width(buffer, program))}
-    buffers, parts = list[Buffer](), Parts()
+    buffers, parts = list[ir.Buffer](), Parts()
     added = len(program.buffers)
-    more: list[Buffer] = []
+    more: list[ir.Buffer] = []
     for buffer in program.buffers:
         width = widths.get(buffer.id)
         if width is None:
@@ -46,7 +38,7 @@ def staged_in_parts(program: WarpProgram) -> WarpProgram:
     return replace(program, buffers=(*buffers, *more), groups=groups)
 
 
-def _part(buffer: Buffer, rows: int, first: int, width: int) -> Buffer:
+def _part(buffer: ir.Buffer, rows: int, first: int, width: int) -> ir.Buffer:
     share = buffer.bytes * width // buffer.shape[1]
     number = first // width
     return replace(
@@ -58,12 +50,12 @@ def _part(buffer: Buffer, rows: int, first: int, width: int) -> Buffer:
     )
 
 
-def _width(buffer: Buffer, program: WarpProgram) -> int | None:
+def _width(buffer: ir.Buffer, program: ir.WarpProgram) -> int | None:
     """Columns of the parts in which a buffer is stored to; None if it stays whole."""
     if any(buffer.id in aref.buffers for aref in program.arefs) or len(buffer.shape) != 2:
         return None
-    stores = [s.target for g in program.groups for s in g.stmts if isinstance(s, StoreShared)]
-    copies = [s.source for g in program.groups for s in g.stmts if isinstance(s, TmaStore)]
+    stores = [s.target for g in program.groups for s in g.stmts if isinstance(s, ir.StoreShared)]
+    copies = [s.source for g in program.groups for s in g.stmts if isinstance(s, ir.TmaStore)]
     mine = [ref.columns for ref in stores if ref.buffer == buffer.id]
     if not mine or None in mine:
         return None
@@ -77,18 +69,18 @@ def _width(buffer: Buffer, program: WarpProgram) -> int | None:
     return width
 
 
-def _stored(stmt: Stmt, parts: Parts) -> Stmt:
+def _stored(stmt: ir.Stmt, parts: Parts) -> ir.Stmt:
     """A statement with parts in the place of their buffers."""
     match stmt:
-        case StoreShared(target=target) if target.buffer in parts:
+        case ir.StoreShared(target=target) if target.buffer in parts:
             within = _within(target, parts)
             return replace(stmt, target=replace(within, columns=None))
-        case TmaStore(source=source) if source.buffer in parts:
+        case ir.TmaStore(source=source) if source.buffer in parts:
             return replace(stmt, source=_within(source, parts))
-    return with_blocks(stmt, lambda block: tuple(_stored(inner, parts) for inner in block))
+    return ir.with_blocks(stmt, lambda block: tuple(_stored(inner, parts) for inner in block))
 
 
-def _within(ref: SlotRef, parts: Parts) -> SlotRef:
+def _within(ref: ir.SlotRef, parts: Parts) -> ir.SlotRef:
     """A place in a buffer, in the one of its part."""
     assert ref.columns is not None
     of = parts[ref.buffer]

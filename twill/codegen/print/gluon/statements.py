@@ -36,55 +36,14 @@ from twill.codegen.print.gluon.role import Role
 from twill.codegen.print.gluon.role_names import base_of, free
 from twill.codegen.print.gluon.scalars import ATOM, BITS, SUM, TYPES, Text, number
 from twill.codegen.print.gluon.scales import print_copy_scales
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import shape_of
-from twill.codegen.warp.program import (
-    Acquire,
-    Advance,
-    Arrive,
-    BulkCommit,
-    BulkWait,
-    Commit,
-    Compute,
-    Consumed,
-    Copy,
-    CopyScales,
-    Expect,
-    Fence,
-    FetchInstance,
-    Fill,
-    Get,
-    If,
-    Let,
-    LoadAccumulator,
-    LoadGlobal,
-    LoadShared,
-    Multiply,
-    Operand,
-    Pipeline,
-    ProxyFence,
-    Publish,
-    PublishInstance,
-    Range,
-    ReceiveInstance,
-    Reduce,
-    Reg,
-    Skip,
-    Stmt,
-    StoreAccumulator,
-    StoreGlobal,
-    StoreShared,
-    Sync,
-    TensorMultiply,
-    TmaLoad,
-    TmaStore,
-    WaitGroups,
-)
 
 NAMELESS = "result"  # a tensor for which the kernel has no name
 
 
-def print_block(stmts: Sequence[Stmt], role: Role) -> None:
+def print_block(stmts: Sequence[ir.Stmt], role: Role) -> None:
     """The lines of a block."""
     block = FoldedBlock(tuple(stmts))
     at = 0
@@ -92,17 +51,17 @@ def print_block(stmts: Sequence[Stmt], role: Role) -> None:
     while at < len(block.stmts):
         stmt = block.stmts[at]
         role.reading.clear()
-        if isinstance(stmt, TmaLoad | TmaStore):
+        if isinstance(stmt, ir.TmaLoad | ir.TmaStore):
             at += print_boxes(block.stmts[at:], role)
             continue
         if (parts := repeated(block.stmts, at)) is not None:
             print_parts(parts, role)
             at += parts.parts * len(parts.window)
             continue
-        if isinstance(stmt, Copy) and stmt.columns is not None:
+        if isinstance(stmt, ir.Copy) and stmt.columns is not None:
             print_columns(stmt, role)
-        elif isinstance(stmt, WaitGroups):
-            last = not any(isinstance(other, WaitGroups | Pipeline) for other in block.stmts[at + 1 :])
+        elif isinstance(stmt, ir.WaitGroups):
+            last = not any(isinstance(other, ir.WaitGroups | ir.Pipeline) for other in block.stmts[at + 1 :])
             print_wait(stmt, last, role)
         elif (made := value_of(stmt, role)) is not None:
             print_value(stmt, made, folds(block, at, role.stream, role.sharing(role.reading)), role)
@@ -125,10 +84,10 @@ def print_parts(parts: RepeatedParts, role: Role) -> None:
     role.first_column = ""
 
 
-def print_boxes(stmts: Sequence[Stmt], role: Role) -> int:
+def print_boxes(stmts: Sequence[ir.Stmt], role: Role) -> int:
     """The copies of one tile, as one; how many they were."""
     first = stmts[0]
-    assert isinstance(first, TmaLoad | TmaStore)
+    assert isinstance(first, ir.TmaLoad | ir.TmaStore)
     same = [first]
     for other in stmts[1:]:
         if type(other) is not type(first) or other.map != first.map:
@@ -136,28 +95,34 @@ def print_boxes(stmts: Sequence[Stmt], role: Role) -> int:
         if _buffer(other) != _buffer(first):
             break
         same.append(other)
-    if isinstance(first, TmaLoad):
-        print_tma_load([stmt for stmt in same if isinstance(stmt, TmaLoad)], role)
+    if isinstance(first, ir.TmaLoad):
+        print_tma_load([stmt for stmt in same if isinstance(stmt, ir.TmaLoad)], role)
     else:
-        print_tma_store([stmt for stmt in same if isinstance(stmt, TmaStore)], role)
+        print_tma_store([stmt for stmt in same if isinstance(stmt, ir.TmaStore)], role)
     return len(same)
 
 
-def _buffer(stmt: Stmt) -> int:
-    return stmt.target.buffer if isinstance(stmt, TmaLoad) else stmt.source.buffer if isinstance(stmt, TmaStore) else -1
+def _buffer(stmt: ir.Stmt) -> int:
+    return (
+        stmt.target.buffer
+        if isinstance(stmt, ir.TmaLoad)
+        else stmt.source.buffer
+        if isinstance(stmt, ir.TmaStore)
+        else -1
+    )
 
 
 # ---------------------------------------------------------------- values
 Value = tuple[Text, Layout]
 
 
-def value_of(stmt: Stmt, role: Role) -> Value | None:
+def value_of(stmt: ir.Stmt, role: Role) -> Value | None:
     """What a statement makes that does nothing else: a tensor and its layout; None for other statements."""
     match stmt:
-        case Fill(result, value):
+        case ir.Fill(result, value):
             layout, said = role.layouts[result], role.scalar(value)
             return _full(result, said.text, role, zero=value in (Number(0.0, "f32"), Number(0, "i32"))), layout
-        case Range(result, start):
+        case ir.Range(result, start):
             (extent,), layout = shape_of(role.fragment(result).layout), role.layouts[result]
             begin = start if isinstance(start, int) else None
             within = f"gl.arange(0, {extent}, layout={role.layout(layout)})"
@@ -167,15 +132,15 @@ def value_of(stmt: Stmt, role: Role) -> Value | None:
                 return Text(within), layout
             shift = number(begin).text if begin is not None else role.scalar(start).text  # type: ignore[arg-type]
             return Text(f"{shift} + {within}", SUM), layout
-        case Compute():
+        case ir.Compute():
             return computed(stmt, role)
-        case Reduce(operand, _, axis, combine):
+        case ir.Reduce(operand, _, axis, combine):
             text, layout = role.value(operand)
             if isinstance(layout, SlicedLayout) or dict(stmt.attributes).get("propagate_nan"):
                 raise exc.NotInGluon(f"this reduction by `{combine}` has no printer for Gluon", line=stmt.line)
             rows = layout.rows if isinstance(layout, Products) else 0
             return Text(f"gl.{_REDUCTIONS[combine]}({text.text}, {axis})"), SlicedLayout(axis, layout.columns, rows)
-        case Copy(source):
+        case ir.Copy(source):
             return role.value(source)
     return None
 
@@ -190,7 +155,7 @@ def _full(number_: int, value: str, role: Role, zero: bool) -> Text:
     return Text(f"gl.zeros([{shape}], {rest}" if zero else f"gl.full([{shape}], {value}, {rest}")
 
 
-def computed(stmt: Compute, role: Role) -> Value:
+def computed(stmt: ir.Compute, role: Role) -> Value:
     """An elementwise operation. Its layout is that of its matrices; vectors are brought to slices of it."""
     given = [_operand(operand, role) for operand in stmt.operands]
     whole = [layout for _, layout, axes in given if layout is not None and len(axes) != 2]
@@ -198,7 +163,7 @@ def computed(stmt: Compute, role: Role) -> Value:
     if isinstance(want, OperandA):
         want = Products(want.columns)
     texts = tuple(_spread(text, layout, axes, want, role) for text, layout, axes in given)
-    fragments = [o for o in stmt.operands if isinstance(o, Reg)]
+    fragments = [o for o in stmt.operands if isinstance(o, ir.Reg)]
     element = role.fragment(fragments[0].fragment).element if fragments else stmt.operands[0].element  # type: ignore[union-attr]
     if stmt.kind == "select" and len(stmt.operands) == 3:
         element = role.fragment(stmt.result).element
@@ -209,8 +174,8 @@ def computed(stmt: Compute, role: Role) -> Value:
     return print_elementwise(operation), want
 
 
-def _operand(operand: Operand, role: Role) -> tuple[Text, Layout | None, tuple[int, ...]]:
-    if isinstance(operand, Reg):
+def _operand(operand: ir.Operand, role: Role) -> tuple[Text, Layout | None, tuple[int, ...]]:
+    if isinstance(operand, ir.Reg):
         return *role.value(operand.fragment), operand.axes
     return role.scalar(operand), None, ()
 
@@ -227,23 +192,23 @@ def _spread(text: Text, have: Layout | None, axes: tuple[int, ...], want: Layout
     return Text(f"{text.within(ATOM)}{'[:, None]' if have.axis == 1 else '[None, :]'}")
 
 
-def print_value(stmt: Stmt, made: Value, folded: bool, role: Role) -> None:
+def print_value(stmt: ir.Stmt, made: Value, folded: bool, role: Role) -> None:
     """A variable, or nothing if the value is printed where it is read."""
     text, layout = made
     result: int = stmt.result  # type: ignore[attr-defined]
     want = role.layouts[result]
     source = ""
-    if isinstance(stmt, Compute) and stmt.kind == "cast" and isinstance(stmt.operands[0], Reg):
+    if isinstance(stmt, ir.Compute) and stmt.kind == "cast" and isinstance(stmt.operands[0], ir.Reg):
         read = stmt.operands[0].fragment
         source = role.names.get(read) or role.after.get(read) or _named(base_of(role.fragment(read).name))
-    if folded and len(text.text) <= FOLDED and not isinstance(stmt, Range):
+    if folded and len(text.text) <= FOLDED and not isinstance(stmt, ir.Range):
         role.pending[result] = (text, layout, frozenset(role.reading))
         return
     if isinstance(want, OperandA) and result in role.known:
         role.out.call(f"{role.name(result, source)} = {HELPER}", [text.text, role.layout(want)], kernel=stmt.line)
         return
     said = role.converted(text, layout, want)
-    if isinstance(stmt, Range):
+    if isinstance(stmt, ir.Range):
         role.names.setdefault(result, _name_of_indices(result, said.text, role))
     role.out.assign(role.name(result, source), said.text, stmt.line)
 
@@ -266,7 +231,7 @@ def _name_of_indices(result: int, text: str, role: Role) -> str:
 
 
 # ---------------------------------------------------------------- products
-def print_multiply(stmt: Multiply, role: Role) -> None:
+def print_multiply(stmt: ir.Multiply, role: Role) -> None:
     """One product, begun and not waited for."""
     if stmt.operand not in hopper.OPERANDS:
         raise exc.NotInGluon(f"products of {stmt.operand} have no printer for Gluon", line=stmt.line)
@@ -294,7 +259,7 @@ def _shared(text: str, transposed: bool) -> str:
     return f"{text}.permute((1, 0))" if transposed else text
 
 
-def print_wait(stmt: WaitGroups, last: bool, role: Role) -> None:
+def print_wait(stmt: ir.WaitGroups, last: bool, role: Role) -> None:
     """A wait, if anything may be unfinished; what it makes ready is named again, so that nothing is read before it."""
     found = role.products.waits.get(id(stmt))
     if found is None:
@@ -316,56 +281,58 @@ def print_wait(stmt: WaitGroups, last: bool, role: Role) -> None:
 
 
 # ---------------------------------------------------------------- memory
-def print_load_shared(stmt: LoadShared, role: Role) -> None:
+def print_load_shared(stmt: ir.LoadShared, role: Role) -> None:
     """A tile comes into registers, as what reads it needs it."""
     text = _shared(role.place(stmt.source), stmt.transposed)
     name = role.name(stmt.result)
     role.out.line(f"{name} = {text}.load({role.layout(role.layouts[stmt.result])})", stmt.line)
 
 
-def print_store_shared(stmt: StoreShared, role: Role) -> None:
+def print_store_shared(stmt: ir.StoreShared, role: Role) -> None:
     """A tile goes to shared memory."""
     text, _ = role.value(stmt.operand)
     role.out.line(f"{_shared(role.place(stmt.target), stmt.transposed)}.store({text.text})", stmt.line)
 
 
-def print_proxy_fence(stmt: ProxyFence, role: Role) -> None:
+def print_proxy_fence(stmt: ir.ProxyFence, role: Role) -> None:
     """What threads did in shared memory is seen by TMA and products."""
     role.out.fact(hopper.FENCED, stmt.line)
     role.out.line(hopper.FENCE, stmt.line)
 
 
-def print_bulk_wait(stmt: BulkWait, role: Role) -> None:
+def print_bulk_wait(stmt: ir.BulkWait, role: Role) -> None:
     """Until stores have read shared memory. Each copy of a tile is a group of its own in Gluon: all are waited for."""
     role.out.line("tma.store_wait(0)", stmt.line)
 
 
 # ---------------------------------------------------------------- control
-def print_if(stmt: If, role: Role) -> None:
+def print_if(stmt: ir.If, role: Role) -> None:
     """A branch that all threads of the partition take."""
     print_branch(stmt, role, print_block)
 
 
-def nothing(stmt: Stmt, role: Role) -> None:
+def nothing(stmt: ir.Stmt, role: Role) -> None:
     """What Triton's compiler does by itself, or a product of its own says."""
 
 
-def print_pipeline(stmt: Pipeline, role: Role) -> None:
+def print_pipeline(stmt: ir.Pipeline, role: Role) -> None:
     """The loop; `twill.codegen.print.gluon.loops`."""
     print_loop(stmt, role, print_block)
 
 
 Printer = Callable[[Any, Role], None]
-PRINTERS: dict[type[Stmt], Printer] = {
-    Let: print_let, If: print_if, Pipeline: print_pipeline,
-    Acquire: print_acquire, Expect: print_expect, Publish: print_publish, Get: print_get, Consumed: print_consumed,
-    Advance: print_advance, Skip: print_skip,
-    Fence: nothing, Multiply: print_multiply, Commit: nothing,
-    TensorMultiply: blackwell.print_tensor_multiply, LoadAccumulator: blackwell.print_load_accumulator,
-    StoreAccumulator: blackwell.print_store_accumulator, CopyScales: print_copy_scales,
-    LoadShared: print_load_shared, StoreShared: print_store_shared,
-    LoadGlobal: print_load_global, StoreGlobal: print_store_global,
-    ProxyFence: print_proxy_fence, Sync: print_sync, Arrive: print_arrive,
-    BulkCommit: nothing, BulkWait: print_bulk_wait,
-    FetchInstance: print_fetch, PublishInstance: print_publish_instance, ReceiveInstance: print_receive_instance,
+PRINTERS: dict[type[ir.Stmt], Printer] = {
+    ir.Let: print_let, ir.If: print_if, ir.Pipeline: print_pipeline,
+    ir.Acquire: print_acquire, ir.Expect: print_expect, ir.Publish: print_publish, ir.Get: print_get,
+    ir.Consumed: print_consumed,
+    ir.Advance: print_advance, ir.Skip: print_skip,
+    ir.Fence: nothing, ir.Multiply: print_multiply, ir.Commit: nothing,
+    ir.TensorMultiply: blackwell.print_tensor_multiply, ir.LoadAccumulator: blackwell.print_load_accumulator,
+    ir.StoreAccumulator: blackwell.print_store_accumulator, ir.CopyScales: print_copy_scales,
+    ir.LoadShared: print_load_shared, ir.StoreShared: print_store_shared,
+    ir.LoadGlobal: print_load_global, ir.StoreGlobal: print_store_global,
+    ir.ProxyFence: print_proxy_fence, ir.Sync: print_sync, ir.Arrive: print_arrive,
+    ir.BulkCommit: nothing, ir.BulkWait: print_bulk_wait,
+    ir.FetchInstance: print_fetch, ir.PublishInstance: print_publish_instance,
+    ir.ReceiveInstance: print_receive_instance,
 }  # fmt: skip

@@ -15,34 +15,7 @@ from twill.codegen.verify.abstract.scalars import Scalar, evaluate, integer
 from twill.codegen.verify.abstract.scheduling import instances_from
 from twill.codegen.verify.abstract.shared_tiles import generic
 from twill.codegen.verify.abstract.statements import execute
-from twill.codegen.warp.program import (
-    INSTANCE,
-    INSTANCES,
-    PLACE,
-    Acquire,
-    Advance,
-    Arrive,
-    Consumed,
-    CountReuse,
-    Elect,
-    Expect,
-    Get,
-    If,
-    InstanceLoop,
-    Let,
-    Pipeline,
-    Publish,
-    PublishInstance,
-    ScalarLoop,
-    SchedulingStmt,
-    Settle,
-    Skip,
-    SlotRef,
-    Stmt,
-    StopUnless,
-    Sync,
-    Visit,
-)
+from twill.codegen.warp import program as ir
 from twill.tile.scalar_region import MOST_TURNS
 
 
@@ -58,7 +31,7 @@ def run(actor: Actor) -> Iterator[Waiting]:
             yield from block(actor, actor.machine.program.walk)
         else:
             yield from instance(actor)
-    scope.names = {**actor.machine.common.names, INSTANCES: actor.number}
+    scope.names = {**actor.machine.common.names, ir.INSTANCES: actor.number}
     yield from block(actor, group.finish)
 
 
@@ -68,10 +41,10 @@ def instance(actor: Actor) -> Iterator[Waiting]:
     actor.fragments.forget()
     yield from block(actor, actor.group.body if actor.number % of == mine else actor.group.skip)
     actor.number += 1
-    actor.scope.names[INSTANCES] = actor.number
+    actor.scope.names[ir.INSTANCES] = actor.number
 
 
-def scalar_loop(actor: Actor, loop: ScalarLoop) -> Iterator[Waiting]:
+def scalar_loop(actor: Actor, loop: ir.ScalarLoop) -> Iterator[Waiting]:
     """A loop over scalars, whose last values stay."""
     scope = actor.scope
     values = [evaluate(init, scope) for init in loop.inits]
@@ -85,7 +58,7 @@ def scalar_loop(actor: Actor, loop: ScalarLoop) -> Iterator[Waiting]:
     raise ValueError(f"no end of a loop over scalars after {MOST_TURNS} turns")
 
 
-def elect(actor: Actor, stmt: Elect) -> Iterator[Waiting]:
+def elect(actor: Actor, stmt: ir.Elect) -> Iterator[Waiting]:
     """What one thread does between two waits of all, and what all know then. (Whoever runs it, it is the same.)"""
     scope, names = actor.scope, dict(actor.scope.names)
     yield from actor.sync(stmt.barrier)
@@ -94,12 +67,12 @@ def elect(actor: Actor, stmt: Elect) -> Iterator[Waiting]:
     values = [evaluate(value, scope) for value in stmt.values]
     scope.names = names
     if stmt.scratch is not None:
-        generic(actor, SlotRef(stmt.scratch), True, "what one thread tells the others", None)
+        generic(actor, ir.SlotRef(stmt.scratch), True, "what one thread tells the others", None)
         actor.machine.told[stmt.scratch] = tuple(values)
     actor.clock.tick()
     yield from actor.sync(stmt.barrier)
     if stmt.scratch is not None:
-        generic(actor, SlotRef(stmt.scratch), False, "what one thread tells the others", None)
+        generic(actor, ir.SlotRef(stmt.scratch), False, "what one thread tells the others", None)
     actor.clock.tick()
     scope.names.update(zip(stmt.names, values, strict=True))
     if actor.machine.preempt:
@@ -115,10 +88,10 @@ def again(actor: Actor) -> Iterator[Waiting]:
     actor.looked, actor.seen = False, changes.count
 
 
-def static_instances(actor: Actor, loop: InstanceLoop) -> Iterator[Waiting | None]:
+def static_instances(actor: Actor, loop: ir.InstanceLoop) -> Iterator[Waiting | None]:
     """Instances that each group knows by itself; the scope has the one that is worked on."""
     for instance in instances_from(loop, actor.scope):
-        yield from following(actor, {INSTANCE: instance})
+        yield from following(actor, {ir.INSTANCE: instance})
         yield None
 
 
@@ -126,7 +99,7 @@ def fetched_instances(actor: Actor) -> Iterator[Waiting | None]:
     """Instances that are fetched: what the group waits for to learn of one, then None for the instance itself."""
     while True:
         actor.fetched, actor.stopped = None, False
-        yield from following(actor, {PLACE: actor.machine.assignment.place})
+        yield from following(actor, {ir.PLACE: actor.machine.assignment.place})
         if actor.fetched is None:
             actor.report("walk", f"{actor.role} does not come to know which instance is next")
         if actor.fetched is None or actor.stopped:
@@ -136,11 +109,11 @@ def fetched_instances(actor: Actor) -> Iterator[Waiting | None]:
 
 def following(actor: Actor, names: Mapping[str, Scalar]) -> Iterator[Waiting]:
     """What is run in front of an instance; what it defines is there for the body."""
-    actor.scope.names = {**actor.machine.common.names, INSTANCES: actor.number, **names}
+    actor.scope.names = {**actor.machine.common.names, ir.INSTANCES: actor.number, **names}
     yield from block(actor, actor.group.next, lasting=True)
 
 
-def block(actor: Actor, stmts: tuple[Stmt, ...], lasting: bool = False) -> Iterator[Waiting]:
+def block(actor: Actor, stmts: tuple[ir.Stmt, ...], lasting: bool = False) -> Iterator[Waiting]:
     """A block; what its statements define ends with it, unless it is lasting."""
     machine, scope = actor.machine, actor.scope
     names = dict(scope.names)
@@ -150,44 +123,44 @@ def block(actor: Actor, stmts: tuple[Stmt, ...], lasting: bool = False) -> Itera
         if machine.watch:
             machine.watch(actor, stmt)
         match stmt:
-            case Let(name, value):
+            case ir.Let(name, value):
                 scope.names[name] = evaluate(value, scope)
-            case StopUnless(condition):
+            case ir.StopUnless(condition):
                 actor.stopped = actor.fetched is None or not evaluate(condition, scope)
                 if actor.stopped:
                     return
-            case SchedulingStmt():
+            case ir.SchedulingStmt():
                 scheduling.execute(stmt, scope, machine.common.recalled)
-            case PublishInstance(body=body):
+            case ir.PublishInstance(body=body):
                 yield from block(actor, body, lasting=True)
                 execute(actor, stmt)
-            case ScalarLoop():
+            case ir.ScalarLoop():
                 yield from scalar_loop(actor, stmt)
-            case Elect():
+            case ir.Elect():
                 yield from elect(actor, stmt)
-            case Visit():
+            case ir.Visit():
                 yield from instance(actor)
-            case CountReuse(name):
+            case ir.CountReuse(name):
                 scope.names[name] = count_reuse(stmt, scope, actor.alike)
-            case If(condition, body, otherwise):
+            case ir.If(condition, body, otherwise):
                 yield from block(actor, body if evaluate(condition, scope) else otherwise)
-            case Pipeline():
+            case ir.Pipeline():
                 yield from pipeline(actor, stmt)
-            case Acquire() | Get():
+            case ir.Acquire() | ir.Get():
                 yield from actor.wait(stmt)
-            case Settle():
+            case ir.Settle():
                 yield from settle(actor, stmt)
-            case Sync(barrier):
+            case ir.Sync(barrier):
                 yield from actor.sync(barrier)
-            case Arrive(barrier):
+            case ir.Arrive(barrier):
                 actor.arrive(machine.barriers[barrier])
-            case Expect(cursor, size):
+            case ir.Expect(cursor, size):
                 actor.signal(cursor, full=True, arrivals=1, expected=size)
-            case Publish(cursor, behind):
+            case ir.Publish(cursor, behind):
                 actor.signal(cursor, full=True, arrivals=1 if behind else actor.arrivals, behind=behind)
                 for other in machine.others if actor.ring_of[cursor].aref.pair else ():
                     actor.signal(cursor, full=True, arrivals=1, behind=behind, at=other)
-            case Consumed(cursor, everywhere, behind):
+            case ir.Consumed(cursor, everywhere, behind):
                 ring, arrivals = actor.ring_of[cursor].aref, 1 if behind else actor.arrivals
                 if ring.pair and ring.transport == "mma":
                     first = None if machine.first is machine else machine.first
@@ -196,9 +169,9 @@ def block(actor: Actor, stmts: tuple[Stmt, ...], lasting: bool = False) -> Itera
                 actor.signal(cursor, full=False, arrivals=arrivals, behind=behind)
                 for other in machine.others if everywhere or ring.pair else ():
                     actor.signal(cursor, full=False, arrivals=arrivals, behind=behind, at=other)
-            case Advance(cursor):
+            case ir.Advance(cursor):
                 actor.cursors[cursor] += 1
-            case Skip(cursor, count):
+            case ir.Skip(cursor, count):
                 actor.cursors[cursor] += max(0, integer(count, scope))
             case _:
                 execute(actor, stmt)
@@ -206,13 +179,13 @@ def block(actor: Actor, stmts: tuple[Stmt, ...], lasting: bool = False) -> Itera
         scope.names = names
 
 
-def pipeline(actor: Actor, loop: Pipeline) -> Iterator[Waiting]:
+def pipeline(actor: Actor, loop: ir.Pipeline) -> Iterator[Waiting]:
     """Prologue, steady state, epilogue."""
     scope = actor.scope
     trip = integer(loop.trip, scope)
     if trip <= 0:
         return
-    steps: list[tuple[int, tuple[Stmt, ...] | None]] = [*enumerate(loop.prologue)]
+    steps: list[tuple[int, tuple[ir.Stmt, ...] | None]] = [*enumerate(loop.prologue)]
     steps += [(step, None) for step in range(loop.stages, trip)]
     last = max(trip, loop.stages)
     steps += [(last + number, stmts) for number, stmts in enumerate(loop.epilogue)]

@@ -6,9 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import Literal
 
+from twill.reach import reach
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
-from twill.tile.program import Loop, TileProgram, reads
+from twill.tile.program import TileProgram, loops_of, reads
+from twill.tile.tile_instances import reached
 from twill.tile.vocabulary import MMA
 
 CREEP = 4.0  # what creeping floats grow to: maxima of a row then move by less than an exponent's 8 bits, and by more
@@ -51,15 +53,10 @@ def random_tensor(rng: np.random.Generator, size: int, element: str, scale: int)
 def scales(program: TileProgram) -> frozenset[str]:
     """Tensors of scales of blocks."""
     makers = program.makers
-    todo = [operand for op in program.ops() if op.kind == "dot_scaled" for operand in op.operands[3:]]
-    found: set[str] = set()
-    while todo:
-        op = makers.get(todo.pop())
-        if op is None or op.access is None:
-            todo += op.operands if op is not None else ()
-        else:
-            found.add(op.access.base)
-    return frozenset(found)
+    scales = [operand for op in program.ops() if op.kind == "dot_scaled" for operand in op.operands[3:]]
+    made_of = reach(scales, lambda of: makers[of].operands if of in makers and makers[of].access is None else ())
+    accesses = (makers[one].access for one in made_of if one in makers)
+    return frozenset(access.base for access in accesses if access is not None)
 
 
 def of_scales(rng: np.random.Generator, size: int, element: str, data: Data) -> Array:
@@ -138,19 +135,9 @@ def free_integers(program: TileProgram) -> frozenset[str]:
 
 def steers(program: TileProgram, name: str) -> bool:
     """Whether an address, a bound or a trip count depends on what is loaded from a tensor."""
-    reached: set[int] = set()
-    loops = [item for item in program.body if isinstance(item, Loop)]
-    known = -1
-    while known < len(reached):
-        known = len(reached)
-        for op in program.ops():
-            mine = op.access is not None and op.access.base == name and op.kind == "tile_load"
-            if mine or reached.intersection(op.operands):
-                reached.update(op.results)
-        for carry in (carry for loop in loops for carry in loop.carried):
-            if reached.intersection((carry.init, carry.yielded)):
-                reached.update((carry.argument, carry.result))
-    bounds = {value for loop in loops for value in (loop.lower, loop.upper, loop.step)}
+    loads = (op for op in program.ops() if op.access is not None and op.kind == "tile_load")
+    loaded = {result for op in loads if op.access is not None and op.access.base == name for result in op.results}
+    bounds = {value for loop in loops_of(program.body) for value in (loop.lower, loop.upper, loop.step)}
     addresses = {value for op in program.ops() for value in reads(op) if value not in op.operands}
     addresses |= {op.operands[position] for op in program.ops() for position in op.index_operands}
-    return bool(reached & (bounds | addresses))
+    return bool(reached(program.body, loaded) & (bounds | addresses))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from twill.codegen.verify.abstract.extent import ScalarInstance, scouts
 from twill.kernel.problem import Case, ProblemTable
 from twill.manifest.evaluate import names
+from twill.reach import reach
 from twill.tile.affine import Polynomial
 from twill.tile.interpret.sequential import descriptor_scalars
 from twill.tile.program import Argument, Loop, TileProgram
@@ -311,9 +312,9 @@ def _strides(program: TileProgram) -> set[int]:
     moving = {loop.induction for loop in loops} | {carry.argument for loop in loops for carry in loop.carried}
     moving |= {result for op in program.ops() if op.kind in ("program_id", "visited") for result in op.results}
     for term in (term for access in accesses for term, _ in access.constant.terms):
-        still = {symbol for symbol, _ in term if not reach(program, (symbol,)) & moving}
+        still = {symbol for symbol, _ in term if not made_from(program, (symbol,)) & moving}
         strides |= still if len(still) < len(term) else set()
-    return reach(program, strides) - reach(program, _compared(program))
+    return made_from(program, strides) - made_from(program, _compared(program))
 
 
 def _compared(program: TileProgram) -> set[int]:
@@ -334,15 +335,10 @@ def _compared(program: TileProgram) -> set[int]:
     return found
 
 
-def reach(program: TileProgram, values: Iterable[int]) -> set[int]:
+def made_from(program: TileProgram, values: Iterable[int]) -> set[int]:
     """The values and all that they are computed from."""
     needs = {result: op.operands for op in program.ops() for result in op.results}
     for loop in (item for item in program.body if isinstance(item, Loop)):
         for carry in loop.carried:
             needs[carry.argument] = needs[carry.result] = (carry.init, carry.yielded)
-    seen, pending = set(values), [*values]
-    while pending:
-        fresh = {*needs.get(pending.pop(), ())} - seen
-        seen |= fresh
-        pending += fresh
-    return seen
+    return reach(values, lambda value: needs.get(value, ()))

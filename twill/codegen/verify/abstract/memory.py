@@ -147,7 +147,7 @@ Axis = tuple[int, int, int, int, int | None]
 """Of a box: extent, stride, first element, lower and upper bound."""
 
 
-def joined(tensor_map: TensorMapSpec, axes: list[Axis], offset: int) -> list[int]:
+def joined(axes: list[Axis], offset: int) -> list[int]:
     """What must be a multiple of the elements that a map has as one: offset, strides, the box's last axis."""
     extent, _, start, _, size = axes[-1]
     return [offset, *(stride for _, stride, *_ in axes[:-1]), extent, start, *([] if size is None else [size])]
@@ -271,7 +271,7 @@ class GlobalTensors:
             )
         ]
         together = tensor_map.together
-        if any(number % together for number in joined(tensor_map, axes, integer(tensor_map.offset, scope))):
+        if any(number % together for number in joined(axes, integer(tensor_map.offset, scope))):
             raise IndexError(f"a copy of {together} elements as one that do not lie together")
         address, inside = window(integer(tensor_map.offset, scope), axes)
         # An axis that the kernel leaves unbounded ends where the tensor does.

@@ -6,18 +6,8 @@ import math
 from collections.abc import Iterator
 
 from twill.codegen.verify.abstract.tensor_scales import CHUNK_ROWS, CHUNK_SCALES
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.layout import Accumulator, Blocked, shape_of
-from twill.codegen.warp.program import (
-    CopyScales,
-    Fragment,
-    LoadAccumulator,
-    Multiply,
-    SlotRef,
-    StoreAccumulator,
-    StoreScales,
-    TensorMultiply,
-    WarpProgram,
-)
 from twill.graph.work import BITS
 
 MOST_COLUMNS = 256  # of one MMA
@@ -35,7 +25,7 @@ SCALED = {
 e8m0; e2m1: of which each has a place), elements of a block; how many are in an element of a tile."""
 
 
-def region(program: WarpProgram, ref: SlotRef) -> tuple[int, int]:
+def region(program: ir.WarpProgram, ref: ir.SlotRef) -> tuple[int, int]:
     """Rows and columns of the part of a tile that is meant."""
     shape = program.buffers[ref.buffer].shape
     rows = (0, math.prod(shape[:-1])) if ref.rows is None else ref.rows
@@ -43,10 +33,10 @@ def region(program: WarpProgram, ref: SlotRef) -> tuple[int, int]:
     return rows[1] - rows[0], columns[1] - columns[0]
 
 
-Fragments = dict[int, Fragment]
+Fragments = dict[int, ir.Fragment]
 
 
-def multiply(stmt: Multiply, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def multiply(stmt: ir.Multiply, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     """A product in registers."""
     into = fragments[stmt.accumulator]
     if not isinstance(into.layout, Accumulator) or into.element not in ("f32", "i32", "f16"):
@@ -54,13 +44,13 @@ def multiply(stmt: Multiply, program: WarpProgram, fragments: Fragments) -> Iter
         return
     rows, columns = into.layout.rows, into.layout.columns
     bits = BITS[stmt.operand]
-    if rows % 64 and (rows > 64 or rows % 16 or isinstance(stmt.a, SlotRef)):
+    if rows % 64 and (rows > 64 or rows % 16 or isinstance(stmt.a, ir.SlotRef)):
         yield f"no MMA makes {rows} rows, but of 64 of an A in registers"
     if columns % 8 or columns > MOST_COLUMNS:
         yield f"no MMA makes {rows} x {columns}"
     if stmt.depth * bits % (8 * K_BYTES):
         yield f"k = {stmt.depth} is no multiple of {K_BYTES * 8 // bits}"
-    if isinstance(stmt.a, SlotRef):
+    if isinstance(stmt.a, ir.SlotRef):
         wanted = (stmt.depth, rows) if stmt.a_transposed else (rows, stmt.depth)
         yield from _operand("A", stmt.a, wanted, stmt.a_transposed, stmt.operand, program)
     else:
@@ -69,13 +59,13 @@ def multiply(stmt: Multiply, program: WarpProgram, fragments: Fragments) -> Iter
             yield f"A, `{left.name}`, is not {rows} x {stmt.depth} in the layout of an accumulator"
         if left.element != stmt.operand or bits not in (8, 16) or stmt.a_transposed:
             yield f"A, `{left.name}`, is {left.element} in registers, the operands are {stmt.operand}"
-    if stmt.quads and (isinstance(stmt.a, SlotRef) or bits != 8):
+    if stmt.quads and (isinstance(stmt.a, ir.SlotRef) or bits != 8):
         yield "quads are of 8-bit elements in registers"
     wanted = (columns, stmt.depth) if stmt.b_transposed else (stmt.depth, columns)
     yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, stmt.operand, program)
 
 
-def tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def tensor_multiply(stmt: ir.TensorMultiply, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     """A product in tensor memory."""
     into = program.buffers[stmt.target.buffer]
     rows, columns = region(program, stmt.target)
@@ -101,7 +91,7 @@ def tensor_multiply(stmt: TensorMultiply, program: WarpProgram, fragments: Fragm
     yield from _operand("B", stmt.b, wanted, not stmt.b_transposed, of_b, program)
 
 
-def _scales(stmt: TensorMultiply, rows: int, columns: int, program: WarpProgram) -> Iterator[str]:
+def _scales(stmt: ir.TensorMultiply, rows: int, columns: int, program: ir.WarpProgram) -> Iterator[str]:
     """Scales of both operands, of one type that the product has."""
     if stmt.of_a is None or stmt.of_b is None:
         yield "has scales of one operand alone"
@@ -121,7 +111,7 @@ def _scales(stmt: TensorMultiply, rows: int, columns: int, program: WarpProgram)
         yield "A is in tensor memory, and has scales"
 
 
-def copy_scales(stmt: CopyScales, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def copy_scales(stmt: ir.CopyScales, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     """Scales in chunks to tensor memory."""
     source, target = program.buffers[stmt.source.buffer], program.buffers[stmt.target.buffer]
     lanes, chunk = target.shape[0], CHUNK_ROWS * CHUNK_SCALES
@@ -133,7 +123,7 @@ def copy_scales(stmt: CopyScales, program: WarpProgram, fragments: Fragments) ->
         yield f"`{source.name}` has no scales of {stmt.rows} rows"
 
 
-def store_scales(stmt: StoreScales, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def store_scales(stmt: ir.StoreScales, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     """Scales of whole chunks from registers, dealt to the threads element by element."""
     held, buffer = fragments[stmt.operand], program.buffers[stmt.target.buffer]
     shape = shape_of(held.layout)
@@ -143,7 +133,7 @@ def store_scales(stmt: StoreScales, program: WarpProgram, fragments: Fragments) 
         yield f"`{buffer.name}` has no room for the chunks of `{held.name}`"
 
 
-def _tensor_operand(stmt: TensorMultiply, program: WarpProgram) -> Iterator[str]:
+def _tensor_operand(stmt: ir.TensorMultiply, program: ir.WarpProgram) -> Iterator[str]:
     """An operand A in tensor memory: as it is, along k, of 16 bits."""
     buffer, found = program.buffers[stmt.a.buffer], region(program, stmt.a)
     if found[0] != TENSOR_ROWS:
@@ -154,18 +144,18 @@ def _tensor_operand(stmt: TensorMultiply, program: WarpProgram) -> Iterator[str]
         yield f"A, `{buffer.name}`, is {found[0]} x {found[1]} of {buffer.element}"
 
 
-def load_accumulator(stmt: LoadAccumulator, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def load_accumulator(stmt: ir.LoadAccumulator, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     """Tensor memory into registers."""
     yield from _in_tensor_memory(stmt.result, stmt.source, program, fragments, ("f32", "i32"))
 
 
-def store_accumulator(stmt: StoreAccumulator, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def store_accumulator(stmt: ir.StoreAccumulator, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     """Registers into tensor memory."""
     yield from _in_tensor_memory(stmt.operand, stmt.target, program, fragments, ("f32", "bf16", "f16"))
 
 
 def _in_tensor_memory(
-    number: int, ref: SlotRef, program: WarpProgram, fragments: Fragments, elements: tuple[str, ...]
+    number: int, ref: ir.SlotRef, program: ir.WarpProgram, fragments: Fragments, elements: tuple[str, ...]
 ) -> Iterator[str]:
     """A fragment and the part of a slot in tensor memory that it comes from or goes to."""
     held, buffer = fragments[number], program.buffers[ref.buffer]
@@ -183,7 +173,7 @@ def _in_tensor_memory(
 
 
 def _operand(
-    name: str, ref: SlotRef, wanted: tuple[int, int], across: bool, element: str, program: WarpProgram
+    name: str, ref: ir.SlotRef, wanted: tuple[int, int], across: bool, element: str, program: ir.WarpProgram
 ) -> Iterator[str]:
     """across: k runs along the rows of the tile, not along its columns."""
     buffer = program.buffers[ref.buffer]

@@ -19,6 +19,7 @@ from twill.codegen.verify.abstract.mma_operands import (
 )
 from twill.codegen.verify.abstract.statements import is_partial
 from twill.codegen.verify.abstract.violation import Violation
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.effects import effects
 from twill.codegen.warp.expression import Number
 from twill.codegen.warp.layout import (
@@ -38,41 +39,13 @@ from twill.codegen.warp.layout import (
     shape_of,
 )
 from twill.codegen.warp.ownership import register_moves
-from twill.codegen.warp.program import (
-    Buffer,
-    Compute,
-    Copy,
-    CopyScales,
-    Fragment,
-    Histogram,
-    LoadAccumulator,
-    LoadShared,
-    MakeMap,
-    Multiply,
-    Rearrange,
-    Reduce,
-    Reg,
-    Scan,
-    SlotRef,
-    Stmt,
-    StoreAccumulator,
-    StoreScales,
-    StoreShared,
-    SumParts,
-    TensorMapSpec,
-    TensorMultiply,
-    TmaLoad,
-    TmaStore,
-    WarpGroup,
-    WarpProgram,
-)
 
 LARGEST_BOX = 256  # elements of a box along one axis
 WIDEST = 8  # bytes of an element of a tensor map
 LANES = 32  # of a warp
 
 
-def operand_violations(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
+def operand_violations(program: ir.WarpProgram, group: ir.WarpGroup) -> Iterator[Violation]:
     """Every statement of a group whose operands do not fit."""
     fragments = {fragment.id: fragment for fragment in group.fragments}
     context = (program, fragments)
@@ -82,7 +55,7 @@ def operand_violations(program: WarpProgram, group: WarpGroup) -> Iterator[Viola
             text = f"`{fragment.name}` is dealt to {dealt} threads, {group.role} has {group.threads}"
             yield Violation("layout", text, 0, group.role)
     for stmt in group.stmts:
-        for number in set().union(*effects(stmt)) if not isinstance(stmt, Compute | Reduce | Copy) else ():
+        for number in set().union(*effects(stmt)) if not isinstance(stmt, ir.Compute | ir.Reduce | ir.Copy) else ():
             if number in fragments and is_partial(fragments[number]):
                 text = f"{type(stmt).__name__} by {group.role}: `{fragments[number].name}` has parts of numbers"
                 yield Violation("layout", text, stmt.line, group.role)
@@ -103,7 +76,7 @@ def dealt_to(layout: Layout) -> int:
     return whole.threads if isinstance(whole, Blocked) else THREADS if isinstance(whole, Accumulator) else 0
 
 
-def _copy_box(meant: TensorMapSpec, ref: SlotRef, coordinates: int, program: WarpProgram) -> Iterator[str]:
+def _copy_box(meant: ir.TensorMapSpec, ref: ir.SlotRef, coordinates: int, program: ir.WarpProgram) -> Iterator[str]:
     buffer, size = program.buffers[ref.buffer], BITS[meant.element] // 8
     rows, columns = region(program, ref)
     if coordinates != len(meant.box) or len(meant.strides) != len(meant.box) or len(meant.sizes) != len(meant.box):
@@ -134,32 +107,32 @@ def _copy_box(meant: TensorMapSpec, ref: SlotRef, coordinates: int, program: War
         yield f"begins at row {ref.rows[0]} of `{buffer.name}`, inside of a swizzle pattern"
 
 
-def _tma_load(stmt: TmaLoad, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def _tma_load(stmt: ir.TmaLoad, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     return _copy_box(program.maps[stmt.map], stmt.target, len(stmt.coordinates), program)
 
 
-def _tma_store(stmt: TmaStore, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def _tma_store(stmt: ir.TmaStore, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     return _copy_box(program.maps[stmt.map], stmt.source, len(stmt.coordinates), program)
 
 
-def _tile(ref: SlotRef, program: WarpProgram, transposed: bool) -> tuple[int, ...]:
+def _tile(ref: ir.SlotRef, program: ir.WarpProgram, transposed: bool) -> tuple[int, ...]:
     found = region(program, ref)
     shape: tuple[int, ...] = found[1:] if len(program.buffers[ref.buffer].shape) < 2 else found
     return shape[::-1] if transposed else shape
 
 
-def _element(buffer: Buffer, fragment: Fragment) -> Iterator[str]:
+def _element(buffer: ir.Buffer, fragment: ir.Fragment) -> Iterator[str]:
     if buffer.element != fragment.element:
         yield f"`{buffer.name}` is {buffer.element}, `{fragment.name}` is {fragment.element}"
 
 
-def _load_shared(stmt: LoadShared, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def _load_shared(stmt: ir.LoadShared, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     fragment, buffer = fragments[stmt.result], program.buffers[stmt.source.buffer]
     yield from _element(buffer, fragment)
     yield from _same(buffer, _tile(stmt.source, program, stmt.transposed), fragment, shape_of(fragment.layout))
 
 
-def _store_shared(stmt: StoreShared, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def _store_shared(stmt: ir.StoreShared, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     fragment, buffer = fragments[stmt.operand], program.buffers[stmt.target.buffer]
     yield from _element(buffer, fragment)
     shape = shape_of(fragment.layout)
@@ -172,17 +145,17 @@ def _store_shared(stmt: StoreShared, program: WarpProgram, fragments: Fragments)
     yield from _same(buffer, _tile(stmt.target, program, stmt.transposed), fragment, shape)
 
 
-def _same(buffer: Buffer, tile: tuple[int, ...], fragment: Fragment, shape: tuple[int, ...]) -> Iterator[str]:
+def _same(buffer: ir.Buffer, tile: tuple[int, ...], fragment: ir.Fragment, shape: tuple[int, ...]) -> Iterator[str]:
     if len(shape) > 2 and len(tile) == 1:  # a tile of more axes lies in a buffer of one, its elements in their order
         shape = (math.prod(shape),)
     if [size for size in tile if size > 1] != [size for size in shape if size > 1]:
         yield f"a tile of {tile} in `{buffer.name}` and one of {shape} in `{fragment.name}`"
 
 
-def _compute(stmt: Compute, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def _compute(stmt: ir.Compute, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     result = fragments[stmt.result]
     for operand in stmt.operands:
-        if isinstance(operand, Reg):
+        if isinstance(operand, ir.Reg):
             fragment = fragments[operand.fragment]
             if not spreads(fragment.layout, result.layout, operand.axes):
                 yield f"`{fragment.name}` ({fragment.layout}) does not spread over `{result.name}` ({result.layout})"
@@ -190,9 +163,9 @@ def _compute(stmt: Compute, program: WarpProgram, fragments: Fragments) -> Itera
         yield f"`{stmt.kind}` of the parts in `{result.name}` is not that of their sums"
 
 
-def keeps_partials(stmt: Compute, fragments: Fragments) -> bool:
+def keeps_partials(stmt: ir.Compute, fragments: Fragments) -> bool:
     """Whether what a statement does to parts is what it does to sums; or divides a sum into parts."""
-    parts = [isinstance(o, Reg) and is_partial(fragments[o.fragment]) for o in stmt.operands]
+    parts = [isinstance(o, ir.Reg) and is_partial(fragments[o.fragment]) for o in stmt.operands]
     if stmt.kind in ("add", "sub"):
         return all(parts)
     divides = stmt.operands[1:] == (Number(1 / LANES_OF_A_ROW, "f32"),)
@@ -223,17 +196,17 @@ def spreads(layout: Layout, over: Layout, axes: tuple[int, ...]) -> bool:
     return False
 
 
-def _own(barrier: int, program: WarpProgram) -> Iterator[str]:
+def _own(barrier: int, program: ir.WarpProgram) -> Iterator[str]:
     if len(program.barriers[barrier].groups) > 1:
         yield f"barrier `{program.barriers[barrier].name}` is not its warp group's own"
 
 
-def _holds(scratch: int, needed: int, what: str, program: WarpProgram) -> Iterator[str]:
+def _holds(scratch: int, needed: int, what: str, program: ir.WarpProgram) -> Iterator[str]:
     if program.buffers[scratch].bytes < needed:
         yield f"scratch of {program.buffers[scratch].bytes} bytes, less than {needed} for {what}"
 
 
-def _reduce(stmt: Reduce, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def _reduce(stmt: ir.Reduce, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     operand, result = fragments[stmt.operand], fragments[stmt.result]
     match operand.layout, result.layout:
         case Accumulator(), Along(parent, axis):
@@ -262,7 +235,7 @@ def _reduce(stmt: Reduce, program: WarpProgram, fragments: Fragments) -> Iterato
         yield from _holds(stmt.scratch, needed, "a result of every warp", program)
 
 
-def _scan(stmt: Scan, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def _scan(stmt: ir.Scan, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     operand, result = fragments[stmt.operand], fragments[stmt.result]
     if (operand.element, operand.layout) != (result.element, result.layout):
         yield f"`{operand.name}` and `{result.name}` differ in layout or element type"
@@ -273,7 +246,7 @@ def _scan(stmt: Scan, program: WarpProgram, fragments: Fragments) -> Iterator[st
     yield from _holds(stmt.scratch, needed, "a tile", program)
 
 
-def _rearrange(stmt: Rearrange, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def _rearrange(stmt: ir.Rearrange, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     operands, result = [fragments[operand] for operand in stmt.operands], fragments[stmt.result]
     if any(operand.element != result.element for operand in operands):
         yield f"`{result.name}` is {result.element}, and what it is made of is not"
@@ -297,7 +270,7 @@ def _rearrange(stmt: Rearrange, program: WarpProgram, fragments: Fragments) -> I
     yield from _holds(stmt.scratch, room * max(8, BITS[result.element]) // 8, "what is rearranged", program)
 
 
-def _histogram(stmt: Histogram, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def _histogram(stmt: ir.Histogram, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     operand, result = fragments[stmt.operand], fragments[stmt.result]
     if operand.element not in ("i32", "i64") or result.element != "i32" or len(shape_of(result.layout)) != 1:
         yield f"`{result.name}` is no vector of i32 that counts integers"
@@ -307,7 +280,7 @@ def _histogram(stmt: Histogram, program: WarpProgram, fragments: Fragments) -> I
     yield from _holds(stmt.scratch, math.prod(shape_of(result.layout)) * 4, "what is counted", program)
 
 
-def _sum_parts(stmt: SumParts, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def _sum_parts(stmt: ir.SumParts, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     operand, result = fragments[stmt.operand], fragments[stmt.result]
     if operand.layout != result.layout or not isinstance(operand.layout, Accumulator):
         yield f"`{operand.name}` and `{result.name}` do not lie as one accumulator"
@@ -316,22 +289,24 @@ def _sum_parts(stmt: SumParts, program: WarpProgram, fragments: Fragments) -> It
     yield from _own(stmt.barrier, program)
 
 
-def _make_map(stmt: MakeMap, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
-    makes = ((group.id, other) for group in program.groups for other in group.stmts if isinstance(other, MakeMap))
+def _make_map(stmt: ir.MakeMap, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
+    makes = ((group.id, other) for group in program.groups for other in group.stmts if isinstance(other, ir.MakeMap))
     if len({(group, other.map) for group, other in makes if other.scratch == stmt.scratch}) > 1:
         name = program.maps[stmt.map].argument
         yield f"the tensor map of `{name}` is made in `{program.buffers[stmt.scratch].name}`, as another one is"
 
 
-def _copy(stmt: Copy, program: WarpProgram, fragments: Fragments) -> Iterator[str]:
+def _copy(stmt: ir.Copy, program: ir.WarpProgram, fragments: Fragments) -> Iterator[str]:
     source, result = fragments[stmt.source], fragments[stmt.result]
     if (source.element, columns_of(source.layout, stmt.columns)) != (result.element, result.layout):
         yield f"`{source.name}` and `{result.name}` differ in layout or element type"
 
 
-_RULES: dict[type[Stmt], Callable[[Any, WarpProgram, Fragments], Iterator[str]]] = {
-    Multiply: multiply, TensorMultiply: tensor_multiply, CopyScales: copy_scales, LoadAccumulator: load_accumulator,
-    MakeMap: _make_map, StoreAccumulator: store_accumulator, StoreScales: store_scales, TmaLoad: _tma_load,
-    TmaStore: _tma_store, LoadShared: _load_shared, StoreShared: _store_shared, Compute: _compute, Reduce: _reduce,
-    Scan: _scan, Rearrange: _rearrange, Histogram: _histogram, SumParts: _sum_parts, Copy: _copy,
+_RULES: dict[type[ir.Stmt], Callable[[Any, ir.WarpProgram, Fragments], Iterator[str]]] = {
+    ir.Multiply: multiply, ir.TensorMultiply: tensor_multiply, ir.CopyScales: copy_scales,
+    ir.LoadAccumulator: load_accumulator,
+    ir.MakeMap: _make_map, ir.StoreAccumulator: store_accumulator, ir.StoreScales: store_scales, ir.TmaLoad: _tma_load,
+    ir.TmaStore: _tma_store, ir.LoadShared: _load_shared, ir.StoreShared: _store_shared, ir.Compute: _compute,
+    ir.Reduce: _reduce,
+    ir.Scan: _scan, ir.Rearrange: _rearrange, ir.Histogram: _histogram, ir.SumParts: _sum_parts, ir.Copy: _copy,
 }  # fmt: skip

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from twill.codegen.verify.abstract.extent import loaded_by_walk
+from twill.reach import reach
 from twill.tile.affine import Polynomial
 from twill.tile.data_addresses import accesses_by_data
 from twill.tile.interpret.arithmetic import Array
@@ -93,16 +94,8 @@ def _loaded_for(program: TileProgram, pending: list[int], bounds: bool = True) -
         for carry in loop.carried:
             counted = needs[loop.induction] if bounds else ()
             needs[carry.argument] = needs[carry.result] = (carry.init, carry.yielded, *counted)
-    found, seen = set[str](), set(pending)
-    while pending:
-        value = pending.pop()
-        op = makers.get(value)
-        if op is not None and op.access is not None:
-            found.add(op.access.base)
-        fresh = set(needs.get(value, ())) - seen
-        seen |= fresh
-        pending.extend(fresh)
-    return frozenset(found)
+    accesses = (makers[value].access for value in reach(pending, lambda value: needs.get(value, ())) if value in makers)
+    return frozenset(access.base for access in accesses if access is not None)
 
 
 def reached(

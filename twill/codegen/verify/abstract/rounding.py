@@ -31,6 +31,7 @@ from types import MappingProxyType
 from typing import Any
 
 from twill.exc import UnknownProblem
+from twill.reach import reach
 from twill.tile.interpret import block_scales
 from twill.tile.interpret.arithmetic import Array, rounded
 from twill.tile.interpret.arrays import np
@@ -282,17 +283,12 @@ def narrowed_for_mmas(program: TileProgram) -> frozenset[int]:
     depends on the last bits of what it was."""
     makers = program.makers
     computed = inexact(program)
-    found: set[int] = set()
-    todo = [operand for op in program.ops() if op.kind in MMA for operand in op.operands[:2]]
-    while todo:
-        op = makers.get(todo.pop())
-        if op is None:
-            continue
-        if op.kind in VIEWS:
-            todo += op.operands
-        elif op.kind == "cast" and program.type_of(op.results[0]).element in NARROW and op.operands[0] in computed:
-            found.add(op.id)
-    return frozenset(found)
+    operands = [operand for op in program.ops() if op.kind in MMA for operand in op.operands[:2]]
+    viewed = reach(operands, lambda of: makers[of].operands if of in makers and makers[of].kind in VIEWS else ())
+    casts = (makers[one] for one in viewed if one in makers and makers[one].kind == "cast")
+    return frozenset(
+        op.id for op in casts if program.type_of(op.results[0]).element in NARROW and op.operands[0] in computed
+    )
 
 
 def inexact(program: TileProgram) -> set[int]:

@@ -6,27 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twill.codegen.verify.abstract.scalars import EvaluationScope, Scalar, evaluate, integer, no_element
-from twill.codegen.warp.program import (
-    INSTANCE,
-    INSTANCES,
-    PLACE,
-    RECALLED,
-    Define,
-    Evenly,
-    Given,
-    InstanceLoop,
-    Keep,
-    Let,
-    PublishInstance,
-    Recall,
-    ScalarLoop,
-    Seek,
-    SetProgramId,
-    Stmt,
-    SumOver,
-    Visit,
-    WarpProgram,
-)
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.scheduling import SchedulingStmt, evenly
 from twill.tile.interpret.arithmetic import Array
 from twill.tile.interpret.tables import tables_of
@@ -50,29 +30,29 @@ class LaunchedCta:
 def execute(stmt: SchedulingStmt, scope: EvaluationScope, recalled: list[int]) -> None:
     """One statement that only computes. recalled: what `Keep` leaves for `Recall`."""
     match stmt:
-        case Define(names, values):
+        case ir.Define(names, values):
             for name, value in zip(names, values, strict=True):
                 scope.names[name] = evaluate(value, scope)
-        case Given(name, value):
+        case ir.Given(name, value):
             scope.names[name] = evaluate(value, scope)
-        case Evenly(name, count, most):
+        case ir.Evenly(name, count, most):
             scope.names[name] = evenly(integer(count, scope), integer(most, scope))
-        case SumOver():
+        case ir.SumOver():
             total = sum(_values(stmt, scope))
             scope.names[stmt.name] = total * integer(stmt.each, scope)
-        case Seek():
+        case ir.Seek():
             _seek(stmt, scope)
-        case Keep(values):
+        case ir.Keep(values):
             recalled[:] = [integer(value, scope) for value in values]
-        case Recall():
-            scope.names.update(zip(RECALLED, recalled, strict=True))
-        case SetProgramId(axis, value):
+        case ir.Recall():
+            scope.names.update(zip(ir.RECALLED, recalled, strict=True))
+        case ir.SetProgramId(axis, value):
             index = list(scope.index)
             index[axis] = integer(value, scope)
             scope.index = (index[0], index[1], index[2])
 
 
-def _values(stmt: SumOver | Seek, scope: EvaluationScope) -> Iterator[int]:
+def _values(stmt: ir.SumOver | ir.Seek, scope: EvaluationScope) -> Iterator[int]:
     for number in range(integer(stmt.extent, scope)):
         scope.names[stmt.index] = number
         for name, value in zip(stmt.names, stmt.values, strict=True):
@@ -80,7 +60,7 @@ def _values(stmt: SumOver | Seek, scope: EvaluationScope) -> Iterator[int]:
         yield integer(stmt.value, scope)
 
 
-def _seek(stmt: Seek, scope: EvaluationScope) -> None:
+def _seek(stmt: ir.Seek, scope: EvaluationScope) -> None:
     place, each, before = integer(stmt.place, scope), integer(stmt.each, scope), 0
     values = [*_values(stmt, scope)]
     for number, here in enumerate(values):
@@ -90,7 +70,7 @@ def _seek(stmt: Seek, scope: EvaluationScope) -> None:
         before += here * each
 
 
-def instances_from(loop: InstanceLoop, scope: EvaluationScope) -> Iterator[int]:
+def instances_from(loop: ir.InstanceLoop, scope: EvaluationScope) -> Iterator[int]:
     """What a loop calls `instance`, in order. ValueError if it would never end."""
     first, end, step = (integer(bound, scope) for bound in (loop.first, loop.end, loop.step))
     yield from range(first, end, step)
@@ -104,7 +84,7 @@ class CommonScalars:
     recalled: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, setup: Sequence[Stmt], once: Sequence[Stmt], scope: EvaluationScope) -> CommonScalars:
+    def of(cls, setup: Sequence[ir.Stmt], once: Sequence[ir.Stmt], scope: EvaluationScope) -> CommonScalars:
         """Computed in a scope, which has the scalars of `setup` then."""
         recalled: list[int] = []
         _run(setup, scope, recalled)
@@ -115,28 +95,28 @@ class CommonScalars:
 
 
 def instance_count(
-    program: WarpProgram, scalars: Mapping[str, int | float], grid: Index, tensors: Mapping[str, Array]
+    program: ir.WarpProgram, scalars: Mapping[str, int | float], grid: Index, tensors: Mapping[str, Array]
 ) -> int:
     """Program instances of a launch that has no clusters, as `setup` counts them. tensors: that are looked up in."""
     scope = EvaluationScope(scalars, grid, (0, 0, 0), no_element, {}, LaunchedCta().says(), tensors)
     return int(CommonScalars.of(program.setup, (), scope).names["instances"])
 
 
-def _run(stmts: Sequence[Stmt], scope: EvaluationScope, recalled: list[int]) -> None:
+def _run(stmts: Sequence[ir.Stmt], scope: EvaluationScope, recalled: list[int]) -> None:
     for stmt in stmts:
         if isinstance(stmt, SchedulingStmt):
             execute(stmt, scope, recalled)
 
 
-def _visits(stmts: Sequence[Stmt], scope: EvaluationScope) -> Iterator[None]:
+def _visits(stmts: Sequence[ir.Stmt], scope: EvaluationScope) -> Iterator[None]:
     """The visits of a walk: the scope has the scalars of each."""
     for stmt in stmts:
         match stmt:
-            case Visit():
+            case ir.Visit():
                 yield
-            case Let(name, value):
+            case ir.Let(name, value):
                 scope.names[name] = evaluate(value, scope)
-            case ScalarLoop(names, inits, condition, yields, body):
+            case ir.ScalarLoop(names, inits, condition, yields, body):
                 values = [evaluate(init, scope) for init in inits]
                 while True:
                     scope.names.update(zip(names, values, strict=True))
@@ -154,14 +134,14 @@ class InstanceOrder:
     loops: that of each warp group, None where it asks for instances one by one; following: the statements by which each
     gets its next one, those that are alike once. The rest as in `WarpProgram`."""
 
-    setup: tuple[Stmt, ...]
-    once: tuple[Stmt, ...]
-    loops: tuple[InstanceLoop | None, ...]
-    following: tuple[tuple[Stmt, ...], ...]
-    walk: tuple[Stmt, ...]
+    setup: tuple[ir.Stmt, ...]
+    once: tuple[ir.Stmt, ...]
+    loops: tuple[ir.InstanceLoop | None, ...]
+    following: tuple[tuple[ir.Stmt, ...], ...]
+    walk: tuple[ir.Stmt, ...]
 
     @classmethod
-    def of(cls, program: WarpProgram) -> InstanceOrder:
+    def of(cls, program: ir.WarpProgram) -> InstanceOrder:
         """That of a program."""
         loops = tuple(group.loop for group in program.groups)
         following = tuple(dict.fromkeys(group.next for group in program.groups))
@@ -178,7 +158,7 @@ class InstanceOrder:
         loops = [loop for loop in self.loops if loop is not None]
         for count, instance in enumerate(instances_from(loops[0], scope) if loops else self._places(cta, scope)):
             scope.index = (0, 0, 0)
-            scope.names = {**common.names, INSTANCE: instance, PLACE: instance, INSTANCES: count}
+            scope.names = {**common.names, ir.INSTANCE: instance, ir.PLACE: instance, ir.INSTANCES: count}
             for stmts in self.following:
                 self._next(stmts, scope, common.recalled)
             if not self.walk:
@@ -189,8 +169,8 @@ class InstanceOrder:
     def _places(self, cta: LaunchedCta, scope: EvaluationScope) -> Iterator[int]:
         return iter(range(cta.number, int(scope.names["instances"]), cta.count))
 
-    def _next(self, stmts: Sequence[Stmt], scope: EvaluationScope, recalled: list[int]) -> None:
-        published = [stmt for stmt in stmts if isinstance(stmt, PublishInstance)]
+    def _next(self, stmts: Sequence[ir.Stmt], scope: EvaluationScope, recalled: list[int]) -> None:
+        published = [stmt for stmt in stmts if isinstance(stmt, ir.PublishInstance)]
         for stmt in published:
             _run(stmt.body, scope, recalled)
             x, y, z = (integer(value, scope) for value in stmt.index)

@@ -12,30 +12,7 @@ from twill.codegen.verify.abstract.mma_operands import TENSOR_ROWS
 from twill.codegen.verify.abstract.operands import operand_violations
 from twill.codegen.verify.abstract.overlays import overlapping, take_turns, touches
 from twill.codegen.verify.abstract.violation import Violation
-from twill.codegen.warp.program import (
-    INSTANCE_RING,
-    Acquire,
-    Advance,
-    Aref,
-    Arrive,
-    Buffer,
-    Consumed,
-    Expect,
-    FetchInstance,
-    Get,
-    LoadAccumulator,
-    Publish,
-    PublishInstance,
-    ReceiveInstance,
-    Settle,
-    Skip,
-    Stmt,
-    StoreAccumulator,
-    Sync,
-    TmaLoad,
-    WarpGroup,
-    WarpProgram,
-)
+from twill.codegen.warp import program as ir
 from twill.exc import TwillError
 from twill.machine.description import Machine
 from twill.machine.file import load_machine
@@ -46,7 +23,7 @@ PAIR = 2  # CTAs that multiply together
 BARRIER_BYTES = 16  # the full and the empty mbarrier of a slot
 
 
-def static_violations(program: WarpProgram, spilling: bool = False) -> tuple[Violation, ...]:
+def static_violations(program: ir.WarpProgram, spilling: bool = False) -> tuple[Violation, ...]:
     """Every broken rule that the program shows as it stands. spilling: fragments may be more than registers are."""
     try:
         machine: Machine | None = load_machine(program.machine)
@@ -60,18 +37,18 @@ def static_violations(program: WarpProgram, spilling: bool = False) -> tuple[Vio
     return tuple(dict.fromkeys(found))
 
 
-def arrivals(group: WarpGroup) -> int:
+def arrivals(group: ir.WarpGroup) -> int:
     """Arrivals of a group on an mbarrier: one for each warp, or one of its only thread."""
     return 1 if group.issuer else group.threads // 32
 
 
 # ---------------------------------------------------------------- rings
-def _rings(program: WarpProgram) -> Iterator[Violation]:
+def _rings(program: ir.WarpProgram) -> Iterator[Violation]:
     for aref in program.arefs:
         full = 1 if aref.transport in ("tma", "mma") else arrivals(program.groups[aref.producer])
         consumers = [program.groups[consumer] for consumer in aref.consumers]
         of = [
-            1 if aref.transport == INSTANCE_RING else consumer.share[1] for consumer in consumers
+            1 if aref.transport == ir.INSTANCE_RING else consumer.share[1] for consumer in consumers
         ]  # that share a slot
         empty = sum(arrivals(consumer) // share for consumer, share in zip(consumers, of, strict=True))
         empty *= ctas(program) if aref.shared or (aref.pair and aref.transport == "mma") else 1
@@ -90,23 +67,23 @@ def _rings(program: WarpProgram) -> Iterator[Violation]:
             yield Violation("side", f"ring `{aref.name}` is one of a pair, but no two CTAs multiply together")
 
 
-def ctas(program: WarpProgram) -> int:
+def ctas(program: ir.WarpProgram) -> int:
     """That share tiles."""
     return program.cluster.ctas if program.cluster is not None else 1
 
 
-def _walk(program: WarpProgram) -> Iterator[Violation]:
+def _walk(program: ir.WarpProgram) -> Iterator[Violation]:
     """One group fetches and publishes, all others receive, through the ring that is there for it."""
     ring = program.instance_ring
     for group in program.groups:
         cursors = {cursor.id for cursor in group.cursors if ring is not None and cursor.aref == ring.id}
         for stmt in group.stmts:
             match stmt:
-                case FetchInstance():
+                case ir.FetchInstance():
                     mine, slot = ring is not None and group.id == ring.producer, None
-                case PublishInstance(target):
+                case ir.PublishInstance(target):
                     mine, slot = ring is not None and group.id == ring.producer, target
-                case ReceiveInstance(source):
+                case ir.ReceiveInstance(source):
                     mine, slot = ring is not None and group.id in ring.consumers, source
                 case _:
                     continue
@@ -124,21 +101,27 @@ def _walk(program: WarpProgram) -> Iterator[Violation]:
             yield Violation("walk", f"{group.role} {text}", 0, group.role)
 
 
-def _sides(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
+def _sides(program: ir.WarpProgram, group: ir.WarpGroup) -> Iterator[Violation]:
     """Rings are used by those who they are made for."""
     cursors = {cursor.id: program.arefs[cursor.aref] for cursor in group.cursors}
     for stmt in group.stmts:
         match stmt:
-            case Acquire(cursor) | Expect(cursor) | Settle(cursor) | Publish(cursor) | TmaLoad(cursor=cursor):
+            case (
+                ir.Acquire(cursor)
+                | ir.Expect(cursor)
+                | ir.Settle(cursor)
+                | ir.Publish(cursor)
+                | ir.TmaLoad(cursor=cursor)
+            ):
                 wanted, meant = "producer", cursors.get(cursor)
                 right = meant is not None and meant.producer == group.id
-            case Get(cursor) | Consumed(cursor):
+            case ir.Get(cursor) | ir.Consumed(cursor):
                 wanted, meant = "consumer", cursors.get(cursor)
                 right = meant is not None and group.id in meant.consumers
-            case Advance(cursor) | Skip(cursor):
+            case ir.Advance(cursor) | ir.Skip(cursor):
                 wanted, meant = "user", cursors.get(cursor)
                 right = meant is not None
-            case Sync() | Arrive() if group.issuer:
+            case ir.Sync() | ir.Arrive() if group.issuer:
                 yield _of(stmt, group, "barrier", f"{group.role} is one thread and cannot take part in a named barrier")
                 continue
             case _:
@@ -153,27 +136,27 @@ def _sides(program: WarpProgram, group: WarpGroup) -> Iterator[Violation]:
             yield from _together(stmt, group, meant, ctas(program))
 
 
-def _transport(stmt: Stmt, group: WarpGroup, aref: Aref) -> Iterator[Violation]:
+def _transport(stmt: ir.Stmt, group: ir.WarpGroup, aref: ir.Aref) -> Iterator[Violation]:
     by_tma = aref.transport == "tma"
-    if isinstance(stmt, Expect | Settle | TmaLoad) and not by_tma or isinstance(stmt, Publish) and by_tma:
+    if isinstance(stmt, ir.Expect | ir.Settle | ir.TmaLoad) and not by_tma or isinstance(stmt, ir.Publish) and by_tma:
         name = type(stmt).__name__
         yield _of(stmt, group, "side", f"{name} by {group.role} on ring `{aref.name}`, filled by {aref.transport}")
-    if isinstance(stmt, Publish) and stmt.behind != (aref.transport == "mma"):
+    if isinstance(stmt, ir.Publish) and stmt.behind != (aref.transport == "mma"):
         yield _of(stmt, group, "side", f"Publish by {group.role} on ring `{aref.name}`, filled by {aref.transport}")
-    if isinstance(stmt, TmaLoad) and stmt.target.buffer not in aref.buffers:
+    if isinstance(stmt, ir.TmaLoad) and stmt.target.buffer not in aref.buffers:
         yield _of(stmt, group, "side", f"a TMA load by {group.role} that counts on ring `{aref.name}` goes elsewhere")
 
 
-def _together(stmt: Stmt, group: WarpGroup, aref: Aref, others: int) -> Iterator[Violation]:
+def _together(stmt: ir.Stmt, group: ir.WarpGroup, aref: ir.Aref, others: int) -> Iterator[Violation]:
     """Only the slots of shared rings are touched by other CTAs."""
-    if isinstance(stmt, TmaLoad) and stmt.sender >= (others if aref.shared else 0):
+    if isinstance(stmt, ir.TmaLoad) and stmt.sender >= (others if aref.shared else 0):
         yield _of(stmt, group, "side", f"a TMA load of ring `{aref.name}` by CTA {stmt.sender} for all")
-    if isinstance(stmt, Consumed) and stmt.everywhere and not aref.shared:
+    if isinstance(stmt, ir.Consumed) and stmt.everywhere and not aref.shared:
         yield _of(stmt, group, "side", f"Consumed by {group.role} in other CTAs, which do not fill `{aref.name}`")
 
 
 # ---------------------------------------------------------------- shared memory
-def _buffers(program: WarpProgram, machine: Machine | None) -> Iterator[Violation]:
+def _buffers(program: ir.WarpProgram, machine: Machine | None) -> Iterator[Violation]:
     yield from _tensor_memory(program, machine)
     buffers = [buffer for buffer in program.buffers if not buffer.tensor]
     for buffer in buffers:
@@ -194,7 +177,7 @@ def _buffers(program: WarpProgram, machine: Machine | None) -> Iterator[Violatio
         yield Violation("shared", f"buffers take {last} bytes of shared memory, {program.machine} has {limit}{each}")
 
 
-def _tensor_memory(program: WarpProgram, machine: Machine | None) -> Iterator[Violation]:
+def _tensor_memory(program: ir.WarpProgram, machine: Machine | None) -> Iterator[Violation]:
     """Accumulators lie beside one another, and within what there is."""
     held = [buffer for buffer in program.buffers if buffer.tensor]
     for buffer in held:
@@ -212,13 +195,13 @@ def _tensor_memory(program: WarpProgram, machine: Machine | None) -> Iterator[Vi
             yield Violation("shared", text)
     for group in program.groups:
         first = sum(before.threads for before in program.groups[: group.id])
-        reads = any(isinstance(stmt, LoadAccumulator | StoreAccumulator) for stmt in group.stmts)
+        reads = any(isinstance(stmt, ir.LoadAccumulator | ir.StoreAccumulator) for stmt in group.stmts)
         if reads and (first % (TENSOR_WARPS * WARP) or group.threads != TENSOR_WARPS * WARP):
             text = f"{group.role} reads tensor memory, and its warps are not its four quarters"
             yield Violation("layout", text, 0, group.role)
 
 
-def _in_turn(program: WarpProgram, one: int, other: int) -> bool:
+def _in_turn(program: ir.WarpProgram, one: int, other: int) -> bool:
     """Whether two tiles of tensor memory take turns, as some warp group says that makes both."""
     both = (
         {one, other} <= {number for stmt in group.stmts for number in touches(program, group, stmt)}
@@ -227,19 +210,19 @@ def _in_turn(program: WarpProgram, one: int, other: int) -> bool:
     return any(both) and take_turns(program, one, other)
 
 
-def _last_column(buffer: Buffer) -> int:
+def _last_column(buffer: ir.Buffer) -> int:
     """The column behind all that a buffer's slots hold."""
     return buffer.offset + (buffer.slots - 1) * buffer.stride + buffer.width
 
 
-def _lies_over(operand: Buffer, host: Buffer) -> bool:
+def _lies_over(operand: ir.Buffer, host: ir.Buffer) -> bool:
     """Whether a tile of narrow elements lies within the slots of an accumulator, one in each."""
     same = (operand.slots, operand.stride) == (host.slots, host.stride)
     inside = host.offset <= operand.offset and operand.offset + operand.width <= host.offset + host.width
     return same and inside and BITS[operand.element] < BITS[host.element]
 
 
-def _shape(buffer: Buffer) -> Iterator[str]:
+def _shape(buffer: ir.Buffer) -> Iterator[str]:
     size = BITS[buffer.element] // 8
     data = math.prod(buffer.shape) * size
     if buffer.bytes < data:
@@ -263,7 +246,7 @@ def _shape(buffer: Buffer) -> Iterator[str]:
         yield f"is not aligned to the {atom} bytes that its swizzle repeats after"
 
 
-def _barriers(program: WarpProgram, machine: Machine | None) -> Iterator[Violation]:
+def _barriers(program: ir.WarpProgram, machine: Machine | None) -> Iterator[Violation]:
     if machine and len(program.barriers) > machine.emitting.named_barriers.whole:
         yield Violation("barrier", f"{len(program.barriers)} named barriers, more than {program.machine} has")
     for barrier in program.barriers:
@@ -274,7 +257,7 @@ def _barriers(program: WarpProgram, machine: Machine | None) -> Iterator[Violati
 
 
 # ---------------------------------------------------------------- registers
-def _registers(program: WarpProgram, machine: Machine | None, spilling: bool) -> Iterator[Violation]:
+def _registers(program: ir.WarpProgram, machine: Machine | None, spilling: bool) -> Iterator[Violation]:
     for group in program.groups:
         if group.registers and machine:
             context = machine.context("issue" if group.issuer else "compute")
@@ -294,7 +277,7 @@ def _registers(program: WarpProgram, machine: Machine | None, spilling: bool) ->
         yield from _pool(program, machine)
 
 
-def _pool(program: WarpProgram, machine: Machine) -> Iterator[Violation]:
+def _pool(program: ir.WarpProgram, machine: Machine) -> Iterator[Violation]:
     """Budgets move registers within the pool of a CTA: what its launch allocated, equal in all threads. A group
     that asks for more than the others have released waits for ever (PTX: the increase blocks until enough registers
     are in the per-CTA register pool)."""
@@ -315,5 +298,5 @@ def _highest(machine: Machine) -> int:
     return machine.emitting.most_registers.whole - machine.register_file.granule if in_tensor_memory else most
 
 
-def _of(stmt: Stmt, group: WarpGroup, rule: str, message: str) -> Violation:
+def _of(stmt: ir.Stmt, group: ir.WarpGroup, rule: str, message: str) -> Violation:
     return Violation(rule, message, stmt.line, group.role)

@@ -10,21 +10,9 @@ from twill.codegen.verify.abstract.guards import Outline, outlines
 from twill.codegen.verify.abstract.index_set_splitting import SplitPipeline, split_pipelines
 from twill.codegen.verify.abstract.scalars import Scalar
 from twill.codegen.verify.abstract.scheduling import Index, InstanceOrder, LaunchedCta
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.expression import Expr, Local
 from twill.codegen.warp.parameters import nodes
-from twill.codegen.warp.program import (
-    INSTANCE_RING,
-    NEIGHBOUR,
-    Cluster,
-    If,
-    Let,
-    Pipeline,
-    Skip,
-    SumOver,
-    WarpGroup,
-    WarpProgram,
-    walk,
-)
 
 
 @dataclass(frozen=True)
@@ -38,7 +26,7 @@ class Wanted:
     has its instances. Programs of which equal things are wanted are checked with the same launches.
     """
 
-    cluster: Cluster | None
+    cluster: ir.Cluster | None
     order: InstanceOrder
     trips: frozenset[int]
     depths: frozenset[int]
@@ -54,7 +42,7 @@ class Wanted:
     @property
     def leaves_out(self) -> bool:
         """Whether no CTA has instances that are empty."""
-        return any(isinstance(stmt, SumOver) for stmt in self.order.setup)
+        return any(isinstance(stmt, ir.SumOver) for stmt in self.order.setup)
 
     @property
     def most(self) -> int:
@@ -73,11 +61,11 @@ class Wanted:
         return [*self.order.instances(grid, scalars, LaunchedCta(rank, self.ctas, rank))]
 
 
-def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
+def wanted(program: ir.WarpProgram, thorough: bool = False) -> Wanted:
     """What the launches of a warp program shall reach."""
-    pipelines = [stmt for group in program.groups for stmt in walk(group.body) if isinstance(stmt, Pipeline)]
+    pipelines = [stmt for group in program.groups for stmt in ir.walk(group.body) if isinstance(stmt, ir.Pipeline)]
     stages = max((pipeline.stages for pipeline in pipelines), default=0)
-    depths = frozenset(aref.depth for aref in program.arefs if aref.transport != INSTANCE_RING)
+    depths = frozenset(aref.depth for aref in program.arefs if aref.transport != ir.INSTANCE_RING)
     deepest = max(depths, default=1)
     slots = {*depths, *(buffer.slots for buffer in program.buffers)}
     trips = {0, 1, 2, stages - 1, stages, stages + 1, stages + 2, stages + deepest + 1}
@@ -87,15 +75,15 @@ def wanted(program: WarpProgram, thorough: bool = False) -> Wanted:
     takers = max((group.share[1] for group in program.groups), default=1)
     refilled = frozenset(depth for group in program.groups for depth in _refilled(program, group))
     least = frozenset(trip for trip in trips if trip >= 0)
-    lets = [stmt for group in program.groups for stmt in group.body if isinstance(stmt, Let)]
-    same = frozenset(let.value for let in lets if Local(NEIGHBOUR) in nodes(let.value))
+    lets = [stmt for group in program.groups for stmt in group.body if isinstance(stmt, ir.Let)]
+    same = frozenset(let.value for let in lets if Local(ir.NEIGHBOUR) in nodes(let.value))
     return Wanted(
         program.cluster, InstanceOrder.of(program), least, depths - {1}, deepest + 2, thorough, takers, refilled, same,
         tuple(split_pipelines(program)), ReuseCounter.of(program), outlines(program),
     )  # fmt: skip
 
 
-def _refilled(program: WarpProgram, group: WarpGroup) -> Iterator[int]:
+def _refilled(program: ir.WarpProgram, group: ir.WarpGroup) -> Iterator[int]:
     """Depths of the rings in which a group goes on only if they do not hold all tiles."""
-    guarded = [stmt for guard in walk(group.body) if isinstance(guard, If) for stmt in guard.body]
-    return (program.arefs[group.cursor(stmt.cursor).aref].depth for stmt in guarded if isinstance(stmt, Skip))
+    guarded = [stmt for guard in ir.walk(group.body) if isinstance(guard, ir.If) for stmt in guard.body]
+    return (program.arefs[group.cursor(stmt.cursor).aref].depth for stmt in guarded if isinstance(stmt, ir.Skip))

@@ -15,17 +15,9 @@ from twill.codegen.verify.ptx.code import Step
 from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.memory import LOCAL, PARAMETERS, RANK, RANK_0, RESERVED, SHARED, WINDOW
 from twill.codegen.verify.ptx.threads import WARP, Array, Cta, Gang
+from twill.ptx import program as ptx
 from twill.ptx.arrays import every, highest, lowest, some
 from twill.ptx.floats import on_halves
-from twill.ptx.program import (
-    AddressOperand,
-    InstructionPlace,
-    Operand,
-    PtxInstruction,
-    PtxSymbol,
-    Vector,
-    width,
-)
 from twill.ptx.registers import TYPES, WORD_128, Fetch, Operands, types_of, unsupported
 
 _SPACES = {"global": "global", "const": "global", "shared": "shared", "shared::cta": "shared", "param": "param",
@@ -33,18 +25,19 @@ _SPACES = {"global": "global", "const": "global", "shared": "shared", "shared::c
 _WORDS: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64, 16: WORD_128}
 
 
-def build(operands: Operands, instruction: PtxInstruction) -> Step | None:
+def build(operands: Operands, instruction: ptx.PtxInstruction) -> Step | None:
     """The step of an access; None if it is none."""
     maker = _TABLE.get(instruction.name)
     return maker(operands, instruction) if maker else None
 
 
-def address_of(operands: Operands, instruction: PtxInstruction, operand: Operand) -> Fetch:
+def address_of(operands: Operands, instruction: ptx.PtxInstruction, operand: ptx.Operand) -> Fetch:
     """Reads an address operand: uint64, offset included."""
-    if not isinstance(operand, AddressOperand):
+    if not isinstance(operand, ptx.AddressOperand):
         raise unsupported(instruction, f"operand {operand} is no address")
     wide = (
-        isinstance(operand.base, PtxSymbol) or operands.types.get(getattr(operand.base, "name", ""), "b64")[1:] == "64"
+        isinstance(operand.base, ptx.PtxSymbol)
+        or operands.types.get(getattr(operand.base, "name", ""), "b64")[1:] == "64"
     )
     base = operands.fetch(instruction, operand.base, "u64" if wide else "u32")
     offset = np.array([operand.offset & (1 << 64) - 1], np.uint64)
@@ -55,7 +48,7 @@ def address_of(operands: Operands, instruction: PtxInstruction, operand: Operand
     return lambda g: (base(g).astype(np.uint64) + offset) & np.uint64(0xFFFFFFFF)
 
 
-def space_of(instruction: PtxInstruction) -> str:
+def space_of(instruction: ptx.PtxInstruction) -> str:
     """Of an access; "" for generic addresses."""
     return next((_SPACES[m] for m in instruction.modifiers if m in _SPACES), "")
 
@@ -103,7 +96,7 @@ def into_space(addresses: Array) -> tuple[str, Array]:
     raise Stopped("form", "one generic access of several state spaces")
 
 
-def noted(g: Gang, said: str, place: InstructionPlace) -> None:
+def noted(g: Gang, said: str, place: ptx.InstructionPlace) -> None:
     """What the order of accesses says, as a finding."""
     if said:
         rule, _, message = said.partition(":")
@@ -117,13 +110,13 @@ def _bytes(offsets: Array, size: int) -> Array:
 # ---------------------------------------------------------------- loads and stores
 
 
-def _load(operands: Operands, instruction: PtxInstruction) -> Step:
+def _load(operands: Operands, instruction: ptx.PtxInstruction) -> Step:
     type = types_of(instruction)[-1]
     target = instruction.operands[0]
-    parts = target.parts if isinstance(target, Vector) else (target,)
+    parts = target.parts if isinstance(target, ptx.Vector) else (target,)
     puts = [operands.put(instruction, part, type) for part in parts]
     fetch = address_of(operands, instruction, instruction.operands[1])
-    size, count, space, dtype = width(type), len(parts), space_of(instruction), TYPES[type]
+    size, count, space, dtype = ptx.width(type), len(parts), space_of(instruction), TYPES[type]
     place = instruction.place
 
     def step(g: Gang) -> None:
@@ -147,7 +140,7 @@ def _load(operands: Operands, instruction: PtxInstruction) -> Step:
 
 
 def _read(
-    g: Gang, space: str, addresses: Array, size: int, count: int, lanes: Array, place: InstructionPlace
+    g: Gang, space: str, addresses: Array, size: int, count: int, lanes: Array, place: ptx.InstructionPlace
 ) -> list[Array]:
     """The words of each lane's address (or of one address for all lanes), one array for each of `count`."""
     if space == "shared":
@@ -195,16 +188,16 @@ def _local(g: Gang, addresses: Array, size: int) -> Array:
     return g.cta.local.setdefault(g.first, np.zeros((g.size, have), np.uint8))
 
 
-def _store(operands: Operands, instruction: PtxInstruction) -> Step:
+def _store(operands: Operands, instruction: ptx.PtxInstruction) -> Step:
     type = types_of(instruction)[-1]
     if type == "b128" or "async" in instruction.modifiers:
         raise unsupported(instruction)
     source = instruction.operands[1]
-    parts = source.parts if isinstance(source, Vector) else (source,)
-    bits = f"b{8 * width(type)}"
+    parts = source.parts if isinstance(source, ptx.Vector) else (source,)
+    bits = f"b{8 * ptx.width(type)}"
     fetches = [operands.fetch(instruction, part, bits) for part in parts]
     fetch = address_of(operands, instruction, instruction.operands[0])
-    size, count, space = width(type), len(parts), space_of(instruction)
+    size, count, space = ptx.width(type), len(parts), space_of(instruction)
     place = instruction.place
 
     def step(g: Gang) -> None:
@@ -237,7 +230,7 @@ def _store(operands: Operands, instruction: PtxInstruction) -> Step:
     return step
 
 
-def written(g: Gang, cta: Cta, at: Array, lanes: Array, place: InstructionPlace) -> None:
+def written(g: Gang, cta: Cta, at: Array, lanes: Array, place: ptx.InstructionPlace) -> None:
     """Threads write bytes of shared memory: what is wrong with it."""
     noted(g, cta.shadow.write(at, g.warps[lanes], lanes % WARP), place)
     low, high = lowest(at), highest(at)
@@ -251,21 +244,21 @@ def written(g: Gang, cta: Cta, at: Array, lanes: Array, place: InstructionPlace)
 Combine = Callable[[Array, Array, Array], Array]
 
 
-def _atomic(operands: Operands, instruction: PtxInstruction) -> Step:
+def _atomic(operands: Operands, instruction: ptx.PtxInstruction) -> Step:
     """Lane after lane."""
     returns = instruction.name == "atom"
     type = types_of(instruction)[-1]
     given = instruction.operands if returns else (None, *instruction.operands)
     name = next((m for m in instruction.modifiers if m in _COMBINE), None)
-    if name is None or "async" in instruction.modifiers or isinstance(given[2], Vector):
+    if name is None or "async" in instruction.modifiers or isinstance(given[2], ptx.Vector):
         raise unsupported(instruction)
     combine = _combine(name, type)
     put = operands.put(instruction, given[0], type) if given[0] is not None else None
-    if not isinstance(given[1], AddressOperand):
+    if not isinstance(given[1], ptx.AddressOperand):
         raise unsupported(instruction)
     fetch = address_of(operands, instruction, given[1])
     values = [operands.fetch(instruction, operand, type) for operand in given[2:4] if operand is not None]
-    size, space, dtype = width(type), space_of(instruction), np.dtype(TYPES[type])
+    size, space, dtype = ptx.width(type), space_of(instruction), np.dtype(TYPES[type])
     bits = _WORDS[size]
 
     def step(g: Gang) -> None:
@@ -332,6 +325,6 @@ def _combine(name: str, type: str) -> Callable[..., Array]:
     return function
 
 
-_TABLE: dict[str, Callable[[Operands, PtxInstruction], Step]] = {
+_TABLE: dict[str, Callable[[Operands, ptx.PtxInstruction], Step]] = {
     "ld": _load, "ldu": _load, "st": _store, "atom": _atomic, "red": _atomic,
 }  # fmt: skip

@@ -22,7 +22,6 @@ class MBarrier:
     address: int
     count: int
     agent: int
-    made: Snapshot
     maker: int
     epoch: int
     pending: int = 0
@@ -146,10 +145,8 @@ class Barriers:
             raise Stopped("alignment", f"an mbarrier at {address:#x}, no multiple of 8")
         if not 1 <= count <= LARGEST:
             raise Stopped("mbarrier", f"an mbarrier of {count} arrivals, not 1 to {LARGEST}")
-        known = self.clocks
-        made = Snapshot(known.known[warp].copy(), known.visible[warp].copy())
-        epoch = int(known.known[warp, warp])
-        self.objects[address] = MBarrier(address, count, known.agent(), made, warp, epoch, pending=count)
+        epoch = int(self.clocks.known[warp, warp])
+        self.objects[address] = MBarrier(address, count, self.clocks.agent(), warp, epoch, pending=count)
 
     def invalidate(self, address: int) -> None:
         """`mbarrier.inval`."""

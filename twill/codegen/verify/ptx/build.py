@@ -31,23 +31,12 @@ from twill.codegen.verify.ptx.memory import RANK, RANK_0, RESERVED, GlobalMemory
 from twill.codegen.verify.ptx.special_registers import SPECIALS
 from twill.codegen.verify.ptx.threads import Array, Gang, Strand
 from twill.ptx import convert, floats, integers, moves
+from twill.ptx import program as ptx
 from twill.ptx.arrays import some
 from twill.ptx.computed import Computation, ComputedRegister, form_of
-from twill.ptx.program import (
-    AddressOperand,
-    DestinationPair,
-    Function,
-    InstructionPlace,
-    Negated,
-    Operand,
-    PtxInstruction,
-    PtxModule,
-    Register,
-    Vector,
-)
 from twill.ptx.registers import Operands, constant, held, unsupported
 
-_ROOMS: tuple[Callable[[Operands, PtxInstruction], Step | None], ...] = (
+_ROOMS: tuple[Callable[[Operands, ptx.PtxInstruction], Step | None], ...] = (
     moves.build, addresses.build, convert.build, packed_floats.build, floats.build, integers.build, accesses.build,
     matrix_accesses.build, copies.build, thread_copies.build, made_maps.build, synchronize.build, exchange.build,
     tcgen05_allocation.build, cluster_launch.build,
@@ -59,12 +48,12 @@ _LONGEST = 256  # steps of a block: gangs take turns between blocks
 class Failed(Exception):
     """`Stopped` at an instruction."""
 
-    def __init__(self, stopped: Stopped, place: InstructionPlace, threads: str) -> None:
+    def __init__(self, stopped: Stopped, place: ptx.InstructionPlace, threads: str) -> None:
         super().__init__(stopped.message)
         self.stopped, self.place, self.threads = stopped, place, threads
 
 
-def build(module: PtxModule, function: Function, memory: GlobalMemory, clusters: bool = False) -> Code:
+def build(module: ptx.PtxModule, function: ptx.Function, memory: GlobalMemory, clusters: bool = False) -> Code:
     """The code of an entry. memory: gets the module's global variables. clusters: whether of several CTAs.
 
     Errors: UnsupportedPtx.
@@ -78,11 +67,11 @@ def build(module: PtxModule, function: Function, memory: GlobalMemory, clusters:
     return code
 
 
-_built = deque[tuple[Function, bool, Code]](maxlen=4)
+_built = deque[tuple[ptx.Function, bool, Code]](maxlen=4)
 """The last ones: a kernel is executed in several launches."""
 
 
-def _code(function: Function, layout: VariableLayout, clusters: bool) -> Code:
+def _code(function: ptx.Function, layout: VariableLayout, clusters: bool) -> Code:
     registers = {name: number for number, name in enumerate(function.registers)}
     registers[""] = len(registers)  # what no register is
     ranked = {name: _own_rank for name, space in layout.spaces.items() if clusters and space == "shared"}
@@ -108,12 +97,12 @@ class _Instructions:
     The instructions are kept, so that no other object gets the number of one."""
 
     def __init__(self) -> None:
-        self._steps: dict[int, tuple[PtxInstruction, Step]] = {}
-        self._touched: dict[int, tuple[PtxInstruction, Touched]] = {}
+        self._steps: dict[int, tuple[ptx.PtxInstruction, Step]] = {}
+        self._touched: dict[int, tuple[ptx.PtxInstruction, Touched]] = {}
         self._batched: dict[tuple[int, ...], tuple[Step, ...]] = {}
         self._forms: dict[Hashable, Computation] = {}  # by which a step is found quicker than by asking who reads it
 
-    def step(self, operands: Operands, instruction: PtxInstruction) -> Step:
+    def step(self, operands: Operands, instruction: ptx.PtxInstruction) -> Step:
         """What it does."""
         found = self._steps.get(id(instruction))
         if found is None:
@@ -128,7 +117,7 @@ class _Instructions:
             found = self._batched[key] = batched(steps, touched)
         return found
 
-    def touched(self, operands: Operands, instruction: PtxInstruction) -> Touched:
+    def touched(self, operands: Operands, instruction: ptx.PtxInstruction) -> Touched:
         """What it reads and writes."""
         found = self._touched.get(id(instruction))
         if found is None:
@@ -136,7 +125,7 @@ class _Instructions:
         return found[1]
 
 
-def _instructions(function: Function, layout: VariableLayout, clusters: bool) -> _Instructions:
+def _instructions(function: ptx.Function, layout: VariableLayout, clusters: bool) -> _Instructions:
     """Those of functions with the same registers and variables."""
     variables = (*layout.addresses.items(), *layout.spaces.items())
     key = (tuple(function.registers.items()), variables, clusters)
@@ -170,7 +159,7 @@ def _undefined(type: str) -> Array:
 # ---------------------------------------------------------------- variables
 
 
-def _layout(module: PtxModule, function: Function, memory: GlobalMemory) -> VariableLayout:
+def _layout(module: ptx.PtxModule, function: ptx.Function, memory: GlobalMemory) -> VariableLayout:
     addresses: dict[str, int] = {}
     spaces: dict[str, str] = {}
     shared, local, parameter, dynamic, alignment = RESERVED, 0, 0, [], 1
@@ -202,7 +191,7 @@ def _up(at: int, alignment: int) -> int:
 # ---------------------------------------------------------------- blocks
 
 
-def _starts(function: Function) -> list[int]:
+def _starts(function: ptx.Function) -> list[int]:
     """Of the blocks: labels, what follows an end, and ends at which lanes may wait: what stands before is done once."""
     starts = {0, *function.labels.values()}
     for number, instruction in enumerate(function.instructions):
@@ -218,7 +207,7 @@ def _starts(function: Function) -> list[int]:
 def _block(
     operands: Operands,
     made: _Instructions,
-    given: Sequence[PtxInstruction],
+    given: Sequence[ptx.PtxInstruction],
     touched: Sequence[Touched],
     following: int,
     labels: dict[str, int],
@@ -244,7 +233,7 @@ def _block(
     )
 
 
-def _step(operands: Operands, instruction: PtxInstruction, forms: dict[Hashable, Computation]) -> Step:
+def _step(operands: Operands, instruction: ptx.PtxInstruction, forms: dict[Hashable, Computation]) -> Step:
     form = form_of(operands, instruction)
     known = forms.get(form) if instruction.guard is None else None
     step: Step | None = known.of(operands, instruction) if known is not None else None
@@ -277,7 +266,7 @@ def _step(operands: Operands, instruction: PtxInstruction, forms: dict[Hashable,
     return step
 
 
-def _guarded(step: Step, operands: Operands, instruction: PtxInstruction) -> Step:
+def _guarded(step: Step, operands: Operands, instruction: ptx.PtxInstruction) -> Step:
     assert instruction.guard is not None
     holds = control.predicate(operands, instruction.guard)
 
@@ -298,7 +287,7 @@ def _guarded(step: Step, operands: Operands, instruction: PtxInstruction) -> Ste
     return run
 
 
-def _placed(step: Step, instruction: PtxInstruction) -> Step:
+def _placed(step: Step, instruction: ptx.PtxInstruction) -> Step:
     def run(g: Gang) -> None:
         try:
             step(g)
@@ -310,7 +299,7 @@ def _placed(step: Step, instruction: PtxInstruction) -> Step:
     return run
 
 
-def _placed_end(end: End, instruction: PtxInstruction) -> End:
+def _placed_end(end: End, instruction: ptx.PtxInstruction) -> End:
     def run(g: Gang, strand: Strand) -> None:
         try:
             end(g, strand)
@@ -325,9 +314,9 @@ def _placed_end(end: End, instruction: PtxInstruction) -> End:
 # ---------------------------------------------------------------- registers
 
 
-def _collect(registers: Mapping[str, int], operand: Operand | None, into: list[int]) -> None:
+def _collect(registers: Mapping[str, int], operand: ptx.Operand | None, into: list[int]) -> None:
     """The registers that an operand names."""
-    if isinstance(operand, Register):
+    if isinstance(operand, ptx.Register):
         number = registers.get(operand.name)
         if number is not None:
             into.append(number)
@@ -336,34 +325,34 @@ def _collect(registers: Mapping[str, int], operand: Operand | None, into: list[i
         _collect(registers, part, into)
 
 
-def _parts(operand: Operand | None) -> tuple[Operand, ...]:
+def _parts(operand: ptx.Operand | None) -> tuple[ptx.Operand, ...]:
     """What an operand is made of."""
     match operand:
-        case Negated(of):
+        case ptx.Negated(of):
             return (of,)
-        case Vector(parts):
+        case ptx.Vector(parts):
             return parts
-        case DestinationPair(first, second):
+        case ptx.DestinationPair(first, second):
             return first, second
-        case AddressOperand(base, _, coordinates):
+        case ptx.AddressOperand(base, _, coordinates):
             return base, *coordinates
     return ()
 
 
-def _touched(operands: Operands, instruction: PtxInstruction) -> Touched:
+def _touched(operands: Operands, instruction: ptx.PtxInstruction) -> Touched:
     given, registers = instruction.operands, operands.registers
-    stores = instruction.name in _SOURCES_ONLY or (bool(given) and isinstance(given[0], AddressOperand))
+    stores = instruction.name in _SOURCES_ONLY or (bool(given) and isinstance(given[0], ptx.AddressOperand))
     reads: list[int] = []
     writes: list[int] = []
     for place, operand in enumerate(given):
         _collect(registers, operand, reads if stores or place else writes)
     _collect(registers, instruction.guard, reads)
     plain = instruction.name == "mov" and instruction.guard is None and len(given) == 2
-    moved = reads[0] if plain and isinstance(given[1], Register) and isinstance(given[0], Register) else -1
+    moved = reads[0] if plain and isinstance(given[1], ptx.Register) and isinstance(given[0], ptx.Register) else -1
     return frozenset(reads), frozenset(writes), moved
 
 
-def _related(function: Function, operands: Operands, touched: Sequence[Touched]) -> set[int]:
+def _related(function: ptx.Function, operands: Operands, touched: Sequence[Touched]) -> set[int]:
     """Registers of multiplies, and those that are moved into them, however often."""
     related: set[int] = set()
     sources: dict[int, set[int]] = {}

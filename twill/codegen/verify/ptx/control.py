@@ -13,16 +13,8 @@ from twill.codegen.verify.ptx.code import End, Step
 from twill.codegen.verify.ptx.findings import Stopped
 from twill.codegen.verify.ptx.synchronize import barriers_of, first_of_each
 from twill.codegen.verify.ptx.threads import WARP, Array, Budget, Gang, Strand, Wait
+from twill.ptx import program as ptx
 from twill.ptx.arrays import every, highest, some
-from twill.ptx.program import (
-    DestinationPair,
-    Immediate,
-    Negated,
-    PtxInstruction,
-    PtxSymbol,
-    Register,
-    Vector,
-)
 from twill.ptx.registers import Operands, unsupported
 
 LEAST, MOST, GRANULE = 24, 256, 8  # of setmaxnreg
@@ -34,7 +26,7 @@ WAYS = ("bra", "brx", "ret", "exit", "trap")
 """What lanes take without waiting for others."""
 
 
-def ends_block(instruction: PtxInstruction) -> bool:
+def ends_block(instruction: ptx.PtxInstruction) -> bool:
     """Whether it must be the last of its block."""
     if instruction.name == "tcgen05":
         return tcgen05_allocation.is_aligned(instruction)
@@ -43,12 +35,12 @@ def ends_block(instruction: PtxInstruction) -> bool:
     return instruction.name in ENDS
 
 
-def may_wait(instruction: PtxInstruction) -> bool:
+def may_wait(instruction: ptx.PtxInstruction) -> bool:
     """Whether lanes may wait at the end that it makes."""
     return ends_block(instruction) and instruction.name not in WAYS
 
 
-def build(operands: Operands, instruction: PtxInstruction, following: int, labels: dict[str, int]) -> End:
+def build(operands: Operands, instruction: ptx.PtxInstruction, following: int, labels: dict[str, int]) -> End:
     """The end that an instruction makes. following, labels: blocks."""
     name = instruction.name
     if name == "bra":
@@ -87,17 +79,17 @@ def falls_through(following: int) -> End:
 # ---------------------------------------------------------------- ways
 
 
-def predicate(operands: Operands, guard: Register | Negated) -> Callable[[Gang], Array]:
+def predicate(operands: Operands, guard: ptx.Register | ptx.Negated) -> Callable[[Gang], Array]:
     """A guard's value."""
-    number = operands.registers[guard.of.name if isinstance(guard, Negated) else guard.name]
-    if isinstance(guard, Negated):
+    number = operands.registers[guard.of.name if isinstance(guard, ptx.Negated) else guard.name]
+    if isinstance(guard, ptx.Negated):
         return lambda g: ~g.registers[number]
     return lambda g: g.registers[number]
 
 
-def _branch(operands: Operands, instruction: PtxInstruction, following: int, labels: dict[str, int]) -> End:
+def _branch(operands: Operands, instruction: ptx.PtxInstruction, following: int, labels: dict[str, int]) -> End:
     (target,) = instruction.operands
-    if not isinstance(target, PtxSymbol) or target.name not in labels:
+    if not isinstance(target, ptx.PtxSymbol) or target.name not in labels:
         raise unsupported(instruction, "a branch to what is no label")
     there = labels[target.name]
     if instruction.guard is None:
@@ -122,10 +114,12 @@ def _branch(operands: Operands, instruction: PtxInstruction, following: int, lab
     return end
 
 
-def _indexed_branch(operands: Operands, instruction: PtxInstruction, labels: dict[str, int]) -> End:
+def _indexed_branch(operands: Operands, instruction: ptx.PtxInstruction, labels: dict[str, int]) -> End:
     """`brx.idx`: to the label of that number in a table."""
     number, table = instruction.operands
-    names = [part.name for part in table.parts if isinstance(part, PtxSymbol)] if isinstance(table, Vector) else []
+    names = (
+        [part.name for part in table.parts if isinstance(part, ptx.PtxSymbol)] if isinstance(table, ptx.Vector) else []
+    )
     if not names or any(name not in labels for name in names):
         raise unsupported(instruction, "a branch by a table that is not known")
     targets, index = [labels[name] for name in names], operands.fetch(instruction, number, "u32")
@@ -154,7 +148,7 @@ def _leave(g: Gang, strand: Strand) -> None:
     g.leave(strand)
 
 
-def _guarded(operands: Operands, instruction: PtxInstruction, inner: End, following: int) -> End:
+def _guarded(operands: Operands, instruction: ptx.PtxInstruction, inner: End, following: int) -> End:
     """Lanes for which the guard does not hold go on."""
     assert instruction.guard is not None
     holds = predicate(operands, instruction.guard)
@@ -208,7 +202,7 @@ def _together(step: Step, following: int, whole_gang: bool) -> End:
 # ---------------------------------------------------------------- barriers
 
 
-def _barrier(operands: Operands, instruction: PtxInstruction, following: int) -> End:
+def _barrier(operands: Operands, instruction: ptx.PtxInstruction, following: int) -> End:
     modifiers = instruction.modifiers
     if "warp" in modifiers:
         return _together(Gang.meet, following, whole_gang=False)
@@ -219,7 +213,7 @@ def _barrier(operands: Operands, instruction: PtxInstruction, following: int) ->
     waits = "arrive" not in modifiers
     given = instruction.operands
     number = operands.fetch(instruction, given[0], "u32")
-    threads = operands.fetch(instruction, given[1] if len(given) > 1 else Immediate(0), "u32")
+    threads = operands.fetch(instruction, given[1] if len(given) > 1 else ptx.Immediate(0), "u32")
 
     def end(g: Gang, strand: Strand) -> None:
         if not _met(g, strand, whole_gang=False):
@@ -257,7 +251,7 @@ def _one(g: Gang, value: Array, lanes: Array, what: str) -> int:
     return int(of[0])
 
 
-def _cluster(instruction: PtxInstruction, following: int) -> End:
+def _cluster(instruction: ptx.PtxInstruction, following: int) -> End:
     """`barrier.cluster`: of all threads of the cluster that have not ended."""
     arrives = "arrive" in instruction.modifiers
 
@@ -284,14 +278,14 @@ def _cluster(instruction: PtxInstruction, following: int) -> End:
     return end
 
 
-def _wait(operands: Operands, instruction: PtxInstruction, following: int) -> End:
+def _wait(operands: Operands, instruction: ptx.PtxInstruction, following: int) -> End:
     """try_wait and test_wait; the token of an arrival is its phase, whose lowest bit is its parity.
 
     Both may fail although the phase will be over at once, so the first time they do. One that is repeated before
     anything else happened waits until it can hold, or nothing else can happen.
     """
     target, address, state = instruction.operands[:3]
-    put = operands.put(instruction, target.first if isinstance(target, DestinationPair) else target, "pred")
+    put = operands.put(instruction, target.first if isinstance(target, ptx.DestinationPair) else target, "pred")
     at = address_of(operands, instruction, address)
     parity = operands.fetch(instruction, state, "u32" if "parity" in instruction.modifiers else "b64")
     space = space_of(instruction)
@@ -333,7 +327,7 @@ def _wait(operands: Operands, instruction: PtxInstruction, following: int) -> En
 # ---------------------------------------------------------------- warp groups
 
 
-def _group_step(operands: Operands, instruction: PtxInstruction) -> Step:
+def _group_step(operands: Operands, instruction: ptx.PtxInstruction) -> Step:
     kind = instruction.modifiers[0]
     if kind == "mma_async":
         return wgmma_in_flight.issue(operands, instruction)
@@ -342,15 +336,15 @@ def _group_step(operands: Operands, instruction: PtxInstruction) -> Step:
     if kind == "commit_group":
         return lambda g: g.products.commit()
     (count,) = instruction.operands
-    if kind != "wait_group" or not isinstance(count, Immediate):
+    if kind != "wait_group" or not isinstance(count, ptx.Immediate):
         raise unsupported(instruction)
     left = count.value
     return lambda g: g.products.wait(g, left)
 
 
-def _budget(instruction: PtxInstruction, following: int) -> End:
+def _budget(instruction: ptx.PtxInstruction, following: int) -> End:
     (operand,) = instruction.operands
-    if not isinstance(operand, Immediate):
+    if not isinstance(operand, ptx.Immediate):
         raise unsupported(instruction)
     wanted, grows, place = operand.value, "inc" in instruction.modifiers, instruction.place
 

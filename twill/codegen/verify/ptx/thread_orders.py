@@ -26,18 +26,7 @@ from functools import reduce
 from itertools import product
 
 from twill.codegen.verify.ptx.findings import PtxFinding
-from twill.ptx.program import (
-    AddressOperand,
-    DestinationPair,
-    Function,
-    Immediate,
-    Negated,
-    Operand,
-    PtxInstruction,
-    PtxSymbol,
-    Register,
-    Vector,
-)
+from twill.ptx import program as ptx
 
 MOST = 32  # constants that the address of a barrier may have, by the paths that come to it
 MOVES = ("mov", "cvt", "cvta", "mapa")
@@ -74,26 +63,26 @@ class Constants:
     """The part of a register's value that is a constant of the text: of an address, where it begins, whatever slot is
     meant. A register that is counted up has what it begins with."""
 
-    made: Mapping[str, Sequence[PtxInstruction]]
+    made: Mapping[str, Sequence[ptx.PtxInstruction]]
     known: dict[str, frozenset[int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, function: Function) -> Constants:
+    def of(cls, function: ptx.Function) -> Constants:
         """Those of a function."""
-        made: dict[str, list[PtxInstruction]] = {}
+        made: dict[str, list[ptx.PtxInstruction]] = {}
         for instruction in function.instructions:
-            if instruction.operands and isinstance(first := instruction.operands[0], Register):
+            if instruction.operands and isinstance(first := instruction.operands[0], ptx.Register):
                 made.setdefault(first.name, []).append(instruction)
         return cls(made)
 
-    def operand(self, operand: Operand) -> frozenset[int]:
+    def operand(self, operand: ptx.Operand) -> frozenset[int]:
         """Of an operand."""
         match operand:
-            case Immediate(value):
+            case ptx.Immediate(value):
                 return frozenset((value,))
-            case Register(name):
+            case ptx.Register(name):
                 return self.register(name)
-            case AddressOperand(base, offset):
+            case ptx.AddressOperand(base, offset):
                 return frozenset(constant + offset for constant in self.operand(base))
         return frozenset((0,))
 
@@ -106,7 +95,7 @@ class Constants:
             self.known[name] = every if every and len(every) <= MOST else frozenset((0,))
         return self.known[name]
 
-    def result(self, instruction: PtxInstruction) -> frozenset[int]:
+    def result(self, instruction: ptx.PtxInstruction) -> frozenset[int]:
         """Of what an instruction makes."""
         of = instruction.operands[1:]
         match instruction.name, of:
@@ -118,16 +107,16 @@ class Constants:
                 return self._each(one, other, 1)
             case "sub", [one, other]:
                 return self._each(one, other, -1)
-            case "shl", [one, Immediate(by)]:
+            case "shl", [one, ptx.Immediate(by)]:
                 return frozenset(constant << by for constant in self.operand(one))
-            case "mul", [one, Immediate(by)]:
+            case "mul", [one, ptx.Immediate(by)]:
                 return frozenset(constant * by for constant in self.operand(one))
-            case "mad", [one, Immediate(by), other]:
+            case "mad", [one, ptx.Immediate(by), other]:
                 pairs = product(self.operand(one), self.operand(other))
                 return frozenset(constant * by + more for constant, more in pairs)
         return frozenset((0,))
 
-    def _each(self, one: Operand, other: Operand, sign: int) -> frozenset[int]:
+    def _each(self, one: ptx.Operand, other: ptx.Operand, sign: int) -> frozenset[int]:
         return frozenset(a + sign * b for a, b in product(self.operand(one), self.operand(other)))
 
 
@@ -135,12 +124,12 @@ class Constants:
 class ControlFlow:
     """The instructions of a function, and where each goes on. loaded: registers that tensor memory is loaded into."""
 
-    instructions: tuple[PtxInstruction, ...]
+    instructions: tuple[ptx.PtxInstruction, ...]
     labels: Mapping[str, int]
     loaded: frozenset[str]
 
     @classmethod
-    def of(cls, function: Function) -> ControlFlow:
+    def of(cls, function: ptx.Function) -> ControlFlow:
         """That of a function."""
         loads = (one for one in function.instructions if one.name == "tcgen05" and one.modifiers[0] == "ld")
         loaded = frozenset(name for one in loads for name in registers(one.operands[:1]))
@@ -151,33 +140,33 @@ class ControlFlow:
         one = self.instructions[at]
         if one.name in ("bra", "brx"):
             for operand in one.operands:
-                if isinstance(operand, PtxSymbol) and operand.name in self.labels:
+                if isinstance(operand, ptx.PtxSymbol) and operand.name in self.labels:
                     yield self.labels[operand.name]
         if (one.name not in ("bra", "brx", *ENDS) or one.guard is not None) and at + 1 < len(self.instructions):
             yield at + 1
 
 
-def registers(operands: Iterable[Operand]) -> Iterator[str]:
+def registers(operands: Iterable[ptx.Operand]) -> Iterator[str]:
     """The registers that operands name."""
     for operand in operands:
         match operand:
-            case Register(name):
+            case ptx.Register(name):
                 yield name
-            case Negated(of):
+            case ptx.Negated(of):
                 yield of.name
-            case Vector(parts):
+            case ptx.Vector(parts):
                 yield from registers(parts)
-            case DestinationPair(first, second):
+            case ptx.DestinationPair(first, second):
                 yield from registers((first, second))
-            case AddressOperand(base, _, coordinates):
+            case ptx.AddressOperand(base, _, coordinates):
                 yield from registers((base, *coordinates))
 
 
-def used(one: PtxInstruction) -> Iterator[str]:
+def used(one: ptx.PtxInstruction) -> Iterator[str]:
     """The registers that an instruction reads."""
     first = one.operands[:1]
     made = one.name not in STORES and not (one.name == "tcgen05" and one.modifiers[0] != "ld")
-    sources = (operand for operand in first if not made or isinstance(operand, AddressOperand))
+    sources = (operand for operand in first if not made or isinstance(operand, ptx.AddressOperand))
     yield from registers((*sources, *one.operands[1:]))
 
 
@@ -204,13 +193,13 @@ class Paths:
                     open_.append(onward)
         return known
 
-    def behind(self, one: PtxInstruction, since: Since) -> Since:
+    def behind(self, one: ptx.PtxInstruction, since: Since) -> Since:
         """What has happened behind an instruction."""
         if one.guard is not None:  # some threads go past it
             return since | self._behind(one, since)
         return self._behind(one, since)
 
-    def _behind(self, one: PtxInstruction, since: Since) -> Since:
+    def _behind(self, one: ptx.PtxInstruction, since: Since) -> Since:
         kind = one.modifiers[0] if one.modifiers else ""
         match one.name, kind:
             case "mbarrier", "try_wait" | "test_wait" if self.of_tensor(one):
@@ -241,7 +230,7 @@ class Paths:
                 return since & ~(Since.LEFT | Since.COUNT_SEEN | Since.ACQUIRED) | by_all
         return since
 
-    def wrong(self, one: PtxInstruction, since: Since) -> Iterator[tuple[str, str]]:
+    def wrong(self, one: ptx.PtxInstruction, since: Since) -> Iterator[tuple[str, str]]:
         """(rule, what) of an instruction behind what may have happened."""
         kind = one.modifiers[0] if one.modifiers else ""
         if Since.LOADED in since and not self.flow.loaded.isdisjoint(used(one)):
@@ -271,14 +260,14 @@ class Paths:
                         "what others counted is read without a fence and a barrier behind the count",
                     )
 
-    def of_tensor(self, one: PtxInstruction) -> bool:
+    def of_tensor(self, one: ptx.PtxInstruction) -> bool:
         """Whether a barrier is of a ring in tensor memory. One whose place is not known is taken for one."""
-        address = next(operand for operand in one.operands if isinstance(operand, AddressOperand))
+        address = next(operand for operand in one.operands if isinstance(operand, ptx.AddressOperand))
         found = [constant for constant in self.constants.operand(address) if constant >= self.places.first]
         return not found or any(constant in place for constant in found for place in self.places.tensor)
 
 
-def misordered(function: Function, places: BarrierPlaces, elects: bool = False) -> tuple[PtxFinding, ...]:
+def misordered(function: ptx.Function, places: BarrierPlaces, elects: bool = False) -> tuple[PtxFinding, ...]:
     """Every rule above that some path breaks, in the order of the text. elects: whether one thread does atomic
     operations for all."""
     flow = ControlFlow.of(function)

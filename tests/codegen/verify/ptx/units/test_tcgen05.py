@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from twill.codegen.print.cuda.tcgen05_descriptors import matrix_descriptor
+from tests.matrix_descriptors import matrix_descriptor
 from twill.codegen.verify.ptx.units.tcgen05 import bytes_of, multiply, shared_operand, tensor_operand
 from twill.codegen.verify.ptx.units.tcgen05_descriptors import InstructionDescriptor
 from twill.ptx.formats import encode

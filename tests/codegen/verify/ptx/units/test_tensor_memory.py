@@ -29,7 +29,7 @@ def test_two_halves_lie_apart_in_the_same_lanes() -> None:
 def test_the_widest_shape_is_the_accumulator_of_mma_sync() -> None:
     matrix = np.arange(16 * 16, dtype=np.uint32).reshape(16, 16)
     lane, column = moved("16x256b", 2)
-    assert (matrix[lane, column] == d_registers(matrix, "f32")).all()
+    assert (matrix[lane, column] == d_registers(matrix)).all()
 
 
 def test_products_of_64_rows_take_half_of_each_quarter() -> None:

@@ -69,7 +69,7 @@ def d_matrix(registers: Array, kind: str) -> Array:
     return _moved(values.reshape(*warps, 8, 4, count // 4, 2, 2), _OF_D).reshape(*warps, 16, 2 * count)
 
 
-def d_registers(matrix: Array, kind: str) -> Array:
+def d_registers(matrix: Array) -> Array:
     """The registers (uint32) [..., 32, r] of accumulators given as bits [..., 16, n] (uint32, or uint16 for f16)."""
     *warps, _, columns = matrix.shape
     sizes = (8, 4, columns // 8, 2, 2)

@@ -73,7 +73,7 @@ def mma(
     if a.shape[-1] != 2 * per or b.shape[-1] != per or c.shape[-1] != (2 if result == "f16" else 4):
         raise ValueError(f"mma m{m}n{n}k{k} of {left} has other registers than {a.shape}, {b.shape}, {c.shape}")
     total = multiply_add(a_matrix(a, left), b_matrix(b, right), d_matrix(c, result), result, saturate)
-    return d_registers(total, result)
+    return d_registers(total)
 
 
 def _rows(count: int, addresses: Array) -> Array:

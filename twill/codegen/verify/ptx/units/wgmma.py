@@ -28,7 +28,6 @@ from twill.ptx.arrays import frozen, highest
 Array = NDArray[Any]
 _CHUNK = 16  # bytes: an element of the canonical layouts
 _ROW_OF_BANKS = 128  # bytes: the step of addresses that swizzles count
-_SPAN = 8 * _ROW_OF_BANKS  # bytes after which every swizzle repeats
 _SWIZZLES = {0: 0, 1: 128, 2: 64, 3: 32}  # by the descriptor's field
 _DEPTH_BYTES = 32  # of a row of A, a column of B
 _FLOATS = ("f16", "bf16", "tf32", "e4m3", "e5m2")
@@ -92,7 +91,7 @@ def multiply(
     left = -left if imm_scale_a < 0 else left
     right = -right if imm_scale_b < 0 else right
     result = multiply_add(left, right, added, kinds[0], saturate)
-    return d_registers(result.reshape(4, 16, n), kinds[0]).reshape(128, -1)
+    return d_registers(result.reshape(4, 16, n)).reshape(128, -1)
 
 
 def matrix(descriptor: int, rows: int, kind: str, mn_major: bool, shared: Array) -> Array:
