@@ -12,13 +12,22 @@ from twill.manifest.document import MANIFEST
 
 FILE = "benchmarks/attention_kernels.py"
 MOST = (16, 64)  # chunks of keys that `combine` adds up
+ORDERED = """\
+extends = "{machine}"
+name = "{machine}-ordered"
+title = "{machine}, with ordering barriers however little time warp groups have to spare"
+
+[emission]
+ordered = {{ value = 0.001, source = "chosen: members with and without ordering barriers are compared" }}
+"""
 
 
 @dataclass(frozen=True)
 class Member:
     """An emitted kernel. spec: of the sidecar. rows, keys: BLOCK_M (ROWS) and BLOCK_N; of `combine` keys is MOST.
     apart: whether loops with masks stay apart from those without, which leaves more registers. shared: heads whose
-    queries are rows of one tile, of `packed`."""
+    queries are rows of one tile, of `packed`. ordered: whether warp groups multiply in turn, however little time they
+    have to spare."""
 
     kernel: str
     spec: str
@@ -27,12 +36,14 @@ class Member:
     keys: int
     apart: bool = False
     shared: int = 1
+    ordered: bool = False
 
     @property
     def name(self) -> str:
         """Its folder."""
         heads = f"-{self.shared}heads" if self.kernel == "packed" else ""
-        return f"{self.spec}-d{self.width}-{self.rows}x{self.keys}{heads}{'-apart' if self.apart else ''}"
+        how = f"{'-apart' if self.apart else ''}{'-ordered' if self.ordered else ''}"
+        return f"{self.spec}-d{self.width}-{self.rows}x{self.keys}{heads}{how}"
 
     @property
     def constants(self) -> dict[str, int]:
@@ -91,6 +102,8 @@ def members() -> Iterator[Member]:
     for spec in ("full", "causal"):
         yield from _of("forward", spec, TILES)
     yield from _of("forward", "even", EVEN)
+    yield Member("forward", "full", 128, 128, 128, ordered=True)
+    yield Member("packed", "packed-full", 128, 128, 128, apart=True, shared=8, ordered=True)
 
 
 def _of(kernel: str, spec: str, tiles: Mapping[int, tuple[tuple[int, int], ...]]) -> Iterator[Member]:
@@ -122,7 +135,8 @@ class Emitted(Protocol):
 
 def build(folder: Path, machine: str) -> int:
     """Emits every member that is not there; how many could not be."""
-    return emit_members(members(), folder, machine)
+    refused = emit_members((one for one in members() if not one.ordered), folder, machine)
+    return refused + emit_members((one for one in members() if one.ordered), folder, ordering(folder, machine))
 
 
 def emit_members(wanted: Iterable[Emitted], folder: Path, machine: str) -> int:
@@ -140,3 +154,11 @@ def emit_members(wanted: Iterable[Emitted], folder: Path, machine: str) -> int:
             print(f"{member.name}: exit code {code}", flush=True)
         refused += code != 0
     return refused
+
+
+def ordering(folder: Path, machine: str) -> str:
+    """The file of a machine like this one, on which warp groups multiply in turn wherever a schedule has an order."""
+    file = folder / f"{machine}-ordered.toml"
+    folder.mkdir(parents=True, exist_ok=True)
+    file.write_text(ORDERED.format(machine=machine), encoding="utf-8")
+    return str(file)
