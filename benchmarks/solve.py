@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
                       help='normalizations to compare at, in order until the Boolean encoding finishes; '
                            '"exact" for exact cycles, "none" for no comparison (default 300,100,50)')  # fmt: skip
     made.add_argument("--paper", action="store_true", help="also run the paper's whole search")
-    made.add_argument("--solver", choices=("z3", "yices", "cvc5", "portfolio"), default="z3", help="of the solve")
+    made.add_argument("--solver", choices=("z3", "yices", "cvc5"), default="z3", help="of the solve")
     made.add_argument("--margin", action="store_true", help="with room for late products (docs/model.md) before L")
     made.add_argument("--out", type=Path, help="JSON file (default benchmarks/results/solve-<date>.json)")
     return made

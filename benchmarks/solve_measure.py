@@ -104,7 +104,6 @@ class Comparison:
     copies: int = 0
     length: int = 0
     compact: tuple[Asked, ...] = ()
-    ladders: tuple[Asked, ...] = ()
     boolean: tuple[Asked, ...] = ()  # the paper's form, as printed
     paper: Loop | None = None
     joint: Times | None = None  # of the whole joint solve of the same graph, where the paper's search was run
@@ -189,12 +188,10 @@ def compare(
     length = shortest(asked, machine, best.ii, (best.copies - 1) * best.ii, best.length, budget, tell)
     if length is None:
         return Comparison(units, error, f"the compact encoding did not prove the shortest L in {budget:g} s", best.ii)
-    compact, ladders, boolean = [], [], []
+    compact, boolean = [], []
     for longest in (length, length - 1):
         tell(f"{label}: I = {best.ii}, L <= {longest}, compact")
         compact.append(ask(decide, asked, machine, best.ii, longest, repeat, budget))
-        tell(f"{label}: I = {best.ii}, L <= {longest}, ladders")
-        ladders.append(ask(decide_ladders, asked, machine, best.ii, longest, repeat, budget))
         tell(f"{label}: I = {best.ii}, L <= {longest}, Boolean")
         boolean.append(ask(decide_printed, asked, machine, best.ii, longest, repeat, budget))
         if boolean[-1].outcome == "unknown":
@@ -203,7 +200,7 @@ def compare(
     if paper:
         tell(f"{label}: the paper's search")
         loop = paper_loop(asked, machine, budget)
-    return Comparison(units, error, "", best.ii, best.copies, length, tuple(compact), tuple(ladders), tuple(boolean),
+    return Comparison(units, error, "", best.ii, best.copies, length, tuple(compact), tuple(boolean),
                       loop, Times(tuple(joint)) if paper else None)  # fmt: skip
 
 
@@ -260,12 +257,6 @@ def decide(graph: CostedGraph, machine: Machine, ii: int, length: int, budget: f
 def decide_printed(graph: CostedGraph, machine: Machine, ii: int, length: int, budget: float) -> Asked:
     """The same question, by the paper's Boolean encoding."""
     answer = solve_boolean(graph, machine, ii, length, budget)
-    return Asked(answer.outcome, Times((answer.seconds,)), answer.deciding, answer.variables, answer.clauses)
-
-
-def decide_ladders(graph: CostedGraph, machine: Machine, ii: int, length: int, budget: float) -> Asked:
-    """The same question, by the Boolean encoding with ladders."""
-    answer = solve_boolean(graph, machine, ii, length, budget, "ladders")
     return Asked(answer.outcome, Times((answer.seconds,)), answer.deciding, answer.variables, answer.clauses)
 
 

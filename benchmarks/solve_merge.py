@@ -31,7 +31,6 @@ HEAD = (
     "registers",
     "seconds",
     "compact, U",
-    "ladders",
     "Boolean",
     "joint solve, U",
     "paper's search",
@@ -74,8 +73,8 @@ def markdown(merged: dict[str, Any]) -> str:
         f"{merged['date']}; {e['cpu']}, {e['cores']} cores, each row in a process of its own, several at a time; "
         f"Python {e['python']}, z3 {e['z3']}, Triton {e['triton']}, PySCIPOpt {e['pyscipopt']}. Seconds: median of "
         f"{merged['repeat']} (least-most); budget {merged['budget_seconds']:g} s. `bound`: proven lower bound on I. "
-        "The last five columns: costs normalized to U, all on the same graph. First seconds to find the shortest L and "
-        "to refute one cycle less, by the compact encoding, the Boolean one with ladders and the paper's; then the "
+        "The last four columns: costs normalized to U, all on the same graph. First seconds to find the shortest L and "
+        "to refute one cycle less, by the compact encoding and the paper's Boolean one; then the "
         "whole joint solve and the whole of the paper's search. `>` where the budget ended first."
     )
     lines = ["# Solve times", "", about, "", line(HEAD), line(["---"] * len(HEAD))]
@@ -91,8 +90,8 @@ def cells(row: dict[str, Any]) -> list[str]:
     last = row["comparisons"][-1] if row["comparisons"] else None
     compact = f"U = {last['units']}: {answers(last['compact'])}" if last else ""
     name, bound = f"{row['example']}:{row['spec']}", str(row["lower_bound"] or "")
-    others = [answers(last[form]) for form in ("ladders", "boolean")] if last else ["", ""]
-    return [name, row["machine"], str(o.get("ii", "")), bound, *figures, said, compact, *others, *searches(last)]
+    other = answers(last["boolean"]) if last else ""
+    return [name, row["machine"], str(o.get("ii", "")), bound, *figures, said, compact, other, *searches(last)]
 
 
 def searches(comparison: dict[str, Any] | None) -> list[str]:

@@ -139,7 +139,6 @@ def _comparison(c: Comparison) -> dict[str, object]:
         "copies": c.copies,
         "length": c.length,
         "compact": [_asked(a) for a in c.compact],
-        "ladders": [_asked(a) for a in c.ladders],
         "boolean": [_asked(a) for a in c.boolean],
         "paper_search": asdict(c.paper) if c.paper else None,
         "joint_seconds": list(c.joint.seconds) if c.joint else None,
@@ -171,7 +170,6 @@ COMPARE_HEAD = (
     "copies",
     "shortest L",
     "compact",
-    "ladders",
     "Boolean",
 )
 
@@ -217,9 +215,9 @@ def compare_cells(row: Row, c: Comparison, budget: float, paper: bool) -> tuple[
     costs = "exact" if c.units is None else f"U = {c.units}"
     head = (f"{row.example}:{row.spec}", row.machine, costs)
     if c.reason:
-        return (*head, "-", "-", "-", "-", c.reason, "-", "-", *(("-", "-") if paper else ()))
+        return (*head, "-", "-", "-", "-", c.reason, "-", *(("-", "-") if paper else ()))
     figures = (f"{100 * c.worst_error:.0f} %", str(c.ii), str(c.copies), str(c.length))
-    cells = [*head, *figures, *(answers(a, budget) for a in (c.compact, c.ladders, c.boolean))]
+    cells = [*head, *figures, *(answers(a, budget) for a in (c.compact, c.boolean))]
     if paper:
         cells += [paper_cell(c), spread(c.joint) if c.joint else "-"]
     return tuple(cells)

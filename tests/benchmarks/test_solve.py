@@ -49,7 +49,7 @@ def silent(_: str) -> None:
 def test_both_encodings_answer_the_same_two_questions() -> None:
     found = compare(two_steps(crossing=3), make_machine(), None, 2, 60, True, silent)
     assert (found.ii, found.copies, found.length) == (4, 3, 11)
-    for form in (found.compact, found.ladders, found.boolean):
+    for form in (found.compact, found.boolean):
         assert [a.outcome for a in form] == ["sat", "unsat"]
     assert all(len(a.times.seconds) == 2 for a in (*found.compact, *found.boolean))
     assert found.finished
@@ -59,7 +59,7 @@ def test_both_encodings_answer_the_same_two_questions() -> None:
 
 def test_a_budget_that_ends_is_not_a_time() -> None:
     yes, open_ = Asked("sat", Times((1.5, 2.0, 1.0))), Asked("unknown", Times((60.1,)))
-    comparison = Comparison(300, 0.04, "", 128, 2, 250, (yes, yes), (yes, yes), (yes, open_))
+    comparison = Comparison(300, 0.04, "", 128, 2, 250, (yes, yes), (yes, open_))
     assert not comparison.finished
     cells = compare_cells(row(), comparison, 60.0, paper=False)
     assert cells[-1] == "1.50 (1.00-2.00) / not finished in 60 s"

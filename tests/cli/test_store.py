@@ -175,7 +175,7 @@ def test_another_solver_or_a_baseline_is_neither_looked_up_nor_kept() -> None:
     from twill.schedule.options import SolveOptions
 
     assert storable(SolveOptions(budget=1.0, seed=3, pins=("a@stage=1",), normalize=50, fuse=False))
-    assert not storable(SolveOptions(solver="portfolio"))
+    assert not storable(SolveOptions(solver="yices"))
     assert not storable(SolveOptions(strategy="paper"))
     assert not storable(SolveOptions(ii=5))
 

@@ -124,20 +124,3 @@ def test_sessions_do_not_share_names() -> None:
 
 def test_a_session_says_which_solver_it_is() -> None:
     assert Z3Session().name.startswith("z3 ")
-
-
-def test_an_interrupt_that_comes_too_late_ends_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    session = Z3Session()
-    session.declare("x", "Int")
-    session.add(["(< 0 x)"])
-    check = session._solver.check
-
-    def checked_then_interrupted(*literals: object) -> object:
-        outcome = check(*literals)
-        session.interrupt()
-        return outcome
-
-    monkeypatch.setattr(session._solver, "check", checked_then_interrupted)
-    assert [session.check(["(< x 9)"]).outcome for _ in range(2)] == ["sat", "sat"]
-    session.add(["(< x 5)"])
-    assert session.check().outcome == "sat"

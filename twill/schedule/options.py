@@ -8,7 +8,7 @@ from pydantic import Field
 
 from twill.schedule.key import AnswerOptions, KeyOptions, Natural, Positive, units_of
 
-SolverName = Literal["z3", "yices", "cvc5", "portfolio"]
+SolverName = Literal["z3", "yices", "cvc5"]
 
 
 class SentOptions(AnswerOptions):
@@ -31,8 +31,7 @@ class SentOptions(AnswerOptions):
 
 
 class SolveOptions(SentOptions):
-    """All of them. solver: who answers the joint solve's questions; "portfolio": z3 and another one that is
-    installed."""
+    """All of them. solver: who answers the joint solve's questions."""
 
     solver: SolverName = "z3"
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from twill.smt.assignment import Assignment
-from twill.smt.boolean_encoding import negated
-from twill.smt.encoding import Encoding
+from twill.smt.encoding import Encoding, negated
 from twill.smt.limits import Limits
 from twill.smt.objectives import crossing_at_most, length_at_most, registers_at_most
 from twill.smt.problem import Problem

@@ -7,7 +7,6 @@ assertions. z3 runs in the same process. A limit that ran out is "unknown", neve
 from __future__ import annotations
 
 import re
-import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -70,9 +69,6 @@ class Z3Session:
         self._solver.set("relevancy", 0)
         self._news: list[tuple[str, Sort]] = []
         self._wanted: set[str] = set()  # the constants whose values are told
-        self._lock = threading.Lock()
-        self._checking = False
-        self._interrupted = False
 
     def declare(self, name: str, sort: Sort) -> None:
         """Introduce a constant."""
@@ -105,37 +101,13 @@ class Z3Session:
             self._assert(extra)
         try:
             literals = [z3.Bool(a, ctx=self._context) for a in assuming]
-            outcome = interruptible(self._solver, lambda: self._decide(literals))
+            outcome = interruptible(self._solver, lambda: self._solver.check(*literals))
             values = self._values() if outcome == z3.sat else {}
             core = tuple(str(c) for c in self._solver.unsat_core()) if outcome == z3.unsat and assuming else ()
         finally:
             if extra:
                 self._solver.pop()
         return Answer(_OUTCOMES[outcome.r], time.perf_counter() - begun, values, core)
-
-    def interrupt(self) -> None:
-        """End a check that another thread is in, with "unknown"; one that has not begun is not ended.
-
-        Only the check: z3 answers an interrupt of anything else with an error.
-        """
-        with self._lock:
-            if self._checking:
-                self._interrupted = True
-                self._context.interrupt()
-
-    def _decide(self, literals: list[z3.BoolRef]) -> z3.CheckSatResult:
-        with self._lock:
-            self._checking = True
-        try:
-            return self._solver.check(*literals)
-        finally:
-            with self._lock:
-                self._checking = False
-                interrupted, self._interrupted = self._interrupted, False
-            if interrupted:  # an interrupt that came just too late ends what z3 does next: let that be nothing
-                nothing = z3.SimpleSolver(ctx=self._context)
-                nothing.set("ctrl_c", False)
-                nothing.check()
 
     def _assert(self, assertions: Iterable[str]) -> None:
         """Assert terms; z3 is told of a constant once, with the first terms after its declaration."""

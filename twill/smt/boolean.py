@@ -6,9 +6,7 @@ groups opw(v, w). The size of that grows with the number of cycles, so it is mea
 `twill.smt.search` is what `twill solve` runs. It is here to be compared with (`twill.smt.paper`, `benchmarks/solve.py`)
 and to check the compact encoding.
 
-There are two forms. "printed" is the paper's: `twill.smt.grid_rules` names every departure. "ladders" says the same
-with "issued by cycle t" in place of pairs of cycles, and with no literals for iterations after the first
-(`twill.smt.ladder_rules`): what the paper's encoding could be. Both have the valid schedules of docs/model.md.
+`twill.smt.grid_rules` names every departure from what is printed; the valid schedules are those of docs/model.md.
 """
 
 from __future__ import annotations
@@ -16,25 +14,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
 
 import z3
 
 from twill.graph.costed import CostedGraph
 from twill.machine.description import Machine
-from twill.smt import boolean_groups, grid_rules, ladder_rules
+from twill.smt import boolean_groups, grid_rules
 from twill.smt.assignment import Assignment
 from twill.smt.backend import Outcome
 from twill.smt.grid import Grid
 from twill.smt.interrupt import interruptible
-from twill.smt.ladders import Ladders
 
 SOLVER = f"z3 {z3.get_version_string()} (Boolean)"
 
-Form = Literal["printed", "ladders"]
-Rule = Callable[[Any], None]  # of a Grid or of Ladders
-
-PRINTED: tuple[Rule, ...] = (
+RULES: tuple[Callable[[Grid], None], ...] = (
     grid_rules.uniqueness,
     grid_rules.consistency,
     grid_rules.completion,
@@ -47,19 +40,6 @@ PRINTED: tuple[Rule, ...] = (
     grid_rules.concurrency,
     grid_rules.concurrency_of_spills,
     grid_rules.register_limit,
-)
-
-LADDERS: tuple[Rule, ...] = (
-    ladder_rules.uniqueness,
-    ladder_rules.consistency,
-    ladder_rules.completion,
-    boolean_groups.warp_uniqueness,
-    ladder_rules.dependence,
-    ladder_rules.capacity,
-    boolean_groups.variable_latency,
-    ladder_rules.memory_capacity,
-    ladder_rules.concurrency,
-    ladder_rules.register_limit,
 )
 
 
@@ -78,15 +58,13 @@ class BooleanAnswer:
     clauses: int
 
 
-def solve_boolean(
-    graph: CostedGraph, machine: Machine, ii: int, length: int, seconds: float, form: Form = "printed"
-) -> BooleanAnswer:
+def solve_boolean(graph: CostedGraph, machine: Machine, ii: int, length: int, seconds: float) -> BooleanAnswer:
     """Whether `graph` has a schedule with initiation interval `ii` and L <= `length`, both in cycles."""
     begun = time.perf_counter()
-    window = Grid(graph, machine, ii, length) if form == "printed" else Ladders(graph, machine, ii, length)
+    window = Grid(graph, machine, ii, length)
     outcome: Outcome = "unknown"
     assignment, deciding = None, 0.0
-    if _build(window, PRINTED if form == "printed" else LADDERS, begun + seconds):
+    if _build(window, begun + seconds):
         context = z3.Context()
         solver = z3.SimpleSolver(ctx=context)
         solver.set("relevancy", 0)  # as in twill.smt.backend
@@ -103,16 +81,16 @@ def solve_boolean(
     return BooleanAnswer(outcome, time.perf_counter() - begun, deciding, assignment, window.variables, window.clauses)
 
 
-def _build(window: Grid | Ladders, rules: tuple[Rule, ...], deadline: float) -> bool:
+def _build(window: Grid, deadline: float) -> bool:
     """State every rule; False if the time ran out before."""
-    for rule in rules:
+    for rule in RULES:
         if time.perf_counter() > deadline:
             return False
         rule(window)
     return True
 
 
-def _read(window: Grid | Ladders, model: z3.ModelRef) -> Assignment:
+def _read(window: Grid, model: z3.ModelRef) -> Assignment:
     """Starts, shifted to begin at 0, and slots."""
     true = {d.name() for d in model.decls() if z3.is_true(model[d])}
     ids = [i.id for i in window.graph.instructions]

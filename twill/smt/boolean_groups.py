@@ -1,4 +1,4 @@
-"""The rules of the Boolean forms that are about warp groups and not about time."""
+"""The rules of the paper's own form that are about warp groups and not about time."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Mapping
 from itertools import combinations, pairwise
 
 from twill.graph.costed import CostedValue
-from twill.smt.boolean_encoding import BooleanEncoding, negated
+from twill.smt.encoding import negated
+from twill.smt.grid import Grid
 from twill.zlp.slots import Slot
 
 Alive = Mapping[int, list[list[str]]]  # value -> by instant: a literal for each iteration of it that is alive then
 
 
-def warp_uniqueness(w: BooleanEncoding) -> None:
+def warp_uniqueness(w: Grid) -> None:
     """Every instruction is in exactly one warp group, of a context that may issue it.
 
     Instructions with one single-issuer tag share their literals.
@@ -25,19 +26,19 @@ def warp_uniqueness(w: BooleanEncoding) -> None:
             w.at_most_one(members)
 
 
-def variable_latency(w: BooleanEncoding) -> None:
+def variable_latency(w: Grid) -> None:
     """An instruction of variable latency shares its warp group only with its like."""
     for a, b in combinations(w.graph.instructions, 2):
         if a.variable_latency != b.variable_latency:
             w.clause(negated(w.same(a.id, b.id)))
 
 
-def register_values(w: BooleanEncoding) -> list[CostedValue]:
+def register_values(w: Grid) -> list[CostedValue]:
     """Values that count against registers for as long as they live."""
     return [x for x in w.graph.values if x.space == "register" and x.storage is None and x.registers]
 
 
-def register_budgets(w: BooleanEncoding, alive: Alive, instants: int) -> None:
+def register_budgets(w: Grid, alive: Alive, instants: int) -> None:
     """At every instant what a warp group keeps in registers fits its budget; all budgets fit the register file.
 
     alive: of the `register_values`. A budget is its least legal value and one granule for each true literal of
@@ -70,7 +71,7 @@ def register_budgets(w: BooleanEncoding, alive: Alive, instants: int) -> None:
     w.at_most(total, int(w.machine.register_file.registers.value))
 
 
-def _granules(w: BooleanEncoding, slot: Slot, count: int) -> list[str]:
+def _granules(w: Grid, slot: Slot, count: int) -> list[str]:
     """One literal for each granule above the least budget; the n-th needs the one before it."""
     granules = [w.declare(f"budget{slot.id}_{n}") for n in range(count)]
     for fewer, more in pairwise(granules):
@@ -78,7 +79,7 @@ def _granules(w: BooleanEncoding, slot: Slot, count: int) -> list[str]:
     return granules
 
 
-def _resident(w: BooleanEncoding, slot: Slot) -> list[tuple[int, str]]:
+def _resident(w: Grid, slot: Slot) -> list[tuple[int, str]]:
     """Registers that `slot` keeps all the time: storages, invariants, landing places."""
     terms = []
     for storage in w.graph.storages:
@@ -97,7 +98,7 @@ def _resident(w: BooleanEncoding, slot: Slot) -> list[tuple[int, str]]:
     return terms
 
 
-def _made(w: BooleanEncoding, x: CostedValue, slot: Slot, alive: list[list[str]]) -> list[list[str]]:
+def _made(w: Grid, x: CostedValue, slot: Slot, alive: list[list[str]]) -> list[list[str]]:
     """By instant: the literals of `alive`, true only if x is made in `slot`."""
     if len(w.slots_of(x.producer)) == 1:
         return alive
@@ -110,7 +111,7 @@ def _made(w: BooleanEncoding, x: CostedValue, slot: Slot, alive: list[list[str]]
     return rows
 
 
-def _any(w: BooleanEncoding, name: str, literals: list[str]) -> str:
+def _any(w: Grid, name: str, literals: list[str]) -> str:
     """A literal that is true if one of `literals` is."""
     some = w.declare(name)
     for literal in literals:

@@ -279,3 +279,8 @@ def owners(graph: CostedGraph) -> dict[int, int]:
     """For each instruction the first that must be in the same warp group: those of one single issuer."""
     first: dict[str, int] = {}
     return {i.id: first.setdefault(i.single_issuer, i.id) if i.single_issuer else i.id for i in graph.instructions}
+
+
+def negated(literal: str) -> str:
+    """The literal that is true exactly if `literal` is false."""
+    return {"true": "false", "false": "true"}.get(literal, f"(not {literal})")

@@ -23,10 +23,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from twill.exc import SolverFailed, SolverMissing
-from twill.smt.backend import AUXILIARY, Answer, Sort
+from twill.smt.backend import AUXILIARY, Answer, Outcome, Sort
 
 EFFORT_PER_SECOND = 5_000_000  # what z3's counter advances by in a second, roughly
-POLL_SECONDS = 0.5
 PR_SET_PDEATHSIG = 1  # linux/prctl.h
 END = "twill-end"
 _VALUE = re.compile(r"\(\s*([A-Za-z_][\w.]*)\s+(true|false|\d+|\(-\s+\d+\))\s*\)")
@@ -121,18 +120,16 @@ class ExternalSession:
         limits = [s for s in (seconds, effort / EFFORT_PER_SECOND if effort else None) if s is not None]
         if limits and min(limits) <= 0:
             return Answer("unknown", 0.0, {})
-        self.begin(extra, assuming)
-        left = min(limits, default=POLL_SECONDS)
-        while (answer := self.poll(min(POLL_SECONDS, left))) is None:
-            if limits and (left := min(limits) - (time.perf_counter() - begun)) <= 0:
-                self.close()
-                return Answer("unknown", time.perf_counter() - begun, {})
-        return Answer(answer.outcome, time.perf_counter() - begun, answer.values, answer.core)
+        self._begin(extra, assuming)
+        said = self._hear(min(limits, default=None))
+        if said is None:
+            self.close()
+            return Answer("unknown", time.perf_counter() - begun, {})
+        outcome, values, core = self._read(said, assuming)
+        return Answer(outcome, time.perf_counter() - begun, values, core)
 
-    # -- a question in two steps, so that solvers can race ---------------------------------------
-
-    def begin(self, extra: Sequence[str], assuming: Sequence[str] = ()) -> None:
-        """Put the question; `poll` has the answer when it is there."""
+    def _begin(self, extra: Sequence[str], assuming: Sequence[str] = ()) -> None:
+        """Put the question."""
         if self._process is None:
             self._process = subprocess.Popen(
                 self.program.command,
@@ -147,28 +144,22 @@ class ExternalSession:
         if assuming:  # the core at once: Yices 2.6 mixes its names up after another command
             question = [f"(check-sat-assuming ({' '.join(assuming)}))", "(get-unsat-assumptions)"]
         self._say([*new, "(push 1)", *(f"(assert {t})" for t in extra), *question, f'(echo "{END}")'])
-        self._assuming = tuple(assuming)
-        self._begun = time.perf_counter()
 
-    def poll(self, seconds: float) -> Answer | None:
-        """The answer to what was begun, or None if there is none within `seconds`. Raises SolverFailed."""
-        said = self._hear(seconds)
-        if said is None:
-            return None
+    def _read(self, said: str, assuming: Sequence[str]) -> tuple[Outcome, dict[str, int], tuple[str, ...]]:
+        """Verdict, values and core of an answer. Raises SolverFailed."""
         verdict = said.split()[0] if said.split() else ""
         values: dict[str, int] = {}
         core: tuple[str, ...] = ()
         if verdict == "sat" and self._names:
             values = _values(self._ask(f"(get-value ({' '.join(self._names)}))"))
-        elif verdict == "unsat" and self._assuming:
+        elif verdict == "unsat" and assuming:
             core = tuple(re.findall(r"[A-Za-z_]\w*", said.partition("unsat")[2]))
-            core = core if set(core) <= set(self._assuming) else self._assuming
+            core = core if set(core) <= set(assuming) else tuple(assuming)
         elif verdict not in ("sat", "unsat", "unknown"):
             self.close()
             raise SolverFailed(self.program.name, said)
         self._say(["(pop 1)"])
-        outcome = "sat" if verdict == "sat" else "unsat" if verdict == "unsat" else "unknown"
-        return Answer(outcome, time.perf_counter() - self._begun, values, core)  # type: ignore[arg-type]
+        return verdict, values, core  # type: ignore[return-value]
 
     def close(self) -> None:
         """End the program, if it runs; the next question starts it anew."""

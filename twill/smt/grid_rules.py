@@ -18,9 +18,8 @@ from __future__ import annotations
 from itertools import combinations
 
 from twill.graph.costed import CostedValue
-from twill.smt.boolean_encoding import negated
 from twill.smt.boolean_groups import register_budgets, register_values
-from twill.smt.encoding import read_end
+from twill.smt.encoding import negated, read_end
 from twill.smt.grid import Grid
 from twill.zlp.bound import resident_bytes
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from twill.graph.costed import CostedGraph, CostedValue
 from twill.smt.assignment import Assignment
 from twill.smt.blocks import blocks_alike, ids_by_block
-from twill.smt.boolean_encoding import negated
-from twill.smt.encoding import Encoding, Point, RuleOrigin, implies, read_end
+from twill.smt.encoding import Encoding, Point, RuleOrigin, implies, negated, read_end
 from twill.zlp.slots import Slot
 
 

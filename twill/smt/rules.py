@@ -10,8 +10,7 @@ from itertools import combinations
 
 from twill.graph.costed import CostedGraph, Instruction
 from twill.smt.blocks import blocks_alike, first_of_neighbours
-from twill.smt.boolean_encoding import negated
-from twill.smt.encoding import Encoding, Point, RuleOrigin, implies, read_end, users
+from twill.smt.encoding import Encoding, Point, RuleOrigin, implies, negated, read_end, users
 from twill.zlp.bound import resident_bytes
 
 
