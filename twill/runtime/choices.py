@@ -24,8 +24,8 @@ from twill.runtime.interval import TimedInterval, captures
 from twill.runtime.member import FamilyMember
 
 LOG = logging.getLogger("twill.family")
-COMPARED = 8  # members whose launches are timed
-ROUNDS = ((COMPARED, 4), (4, 6), (2, 10))  # members that have a turn, the fastest so far; launches of a turn
+COMPARED = 12  # members whose launches are timed
+ROUNDS = ((COMPARED, 3), (4, 6), (2, 10))  # members that have a turn, the fastest so far; launches of a turn
 MISSED = 5  # launches that could not be timed, after which none is
 STARVED = 8  # launches for which the GPU waited, and that do not count; if there are more, the host is always too slow
 TIMED_SIZES = 3  # of a class, whose launches are timed; for the others their times tell
