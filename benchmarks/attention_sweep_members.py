@@ -136,7 +136,7 @@ class Emitted(Protocol):
 def build(folder: Path, machine: str) -> int:
     """Emits every member that is not there; how many could not be."""
     refused = emit_members((one for one in members() if not one.ordered), folder, machine)
-    return refused + emit_members((one for one in members() if one.ordered), folder, ordering(folder, machine))
+    return refused + emit_members((one for one in members() if one.ordered), folder, ordered_machine(folder, machine))
 
 
 def emit_members(wanted: Iterable[Emitted], folder: Path, machine: str) -> int:
@@ -156,8 +156,9 @@ def emit_members(wanted: Iterable[Emitted], folder: Path, machine: str) -> int:
     return refused
 
 
-def ordering(folder: Path, machine: str) -> str:
-    """The file of a machine like this one, on which warp groups multiply in turn wherever a schedule has an order."""
+def ordered_machine(folder: Path, machine: str) -> str:
+    """The file of a described machine but for one figure: warp groups multiply in turn wherever a schedule orders them,
+    with ordering barriers. machine: its name."""
     file = folder / f"{machine}-ordered.toml"
     folder.mkdir(parents=True, exist_ok=True)
     file.write_text(ORDERED.format(machine=machine), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What can be come to from somewhere, whatever the graph is of."""
+"""Reachability in a graph that a function gives the edges of."""
 
 from __future__ import annotations
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from benchmarks.attention_sweep_launches import chunks_of
-from benchmarks.attention_sweep_members import FILE, MOST, computing, members
+from benchmarks.attention_sweep_members import FILE, MOST, computing, members, ordered_machine
 from benchmarks.attention_sweep_problems import Problem, pairs, problems
 from benchmarks.attention_sweep_table import against, tables
 from twill.kernel.sidecar import read_sidecar
+from twill.machine.file import load_machine
 
 PROBLEMS = problems()
 
@@ -77,3 +80,11 @@ def test_a_table_has_geometric_means_and_the_least_row_of_each_group() -> None:
     assert "| decode | 1 |  |  |  |  |  |  |" in summary
     assert "| all | 3 | 1.000 (0.500), of 2 |" in summary
     assert "| p | full-d128-192x80 | 20.0 | 50 | 0.05 | 2.000 |" in table
+
+
+def test_members_with_ordering_barriers_are_emitted_for_a_machine_that_differs_in_that_alone(tmp_path: Path) -> None:
+    known, made = load_machine("h200"), load_machine(ordered_machine(tmp_path, "h200"))
+    assert 0 < made.emitting.ordered.value < known.emitting.ordered.value
+    named = {"name": known.name, "title": known.title}
+    emitting = made.emitting.model_copy(update={"ordered": known.emitting.ordered})
+    assert made.model_copy(update={**named, "emission": emitting}) == known

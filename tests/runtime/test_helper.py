@@ -79,11 +79,12 @@ TIMED = f"{SLOW}print(json.dumps({{'key': request['key'], {FIELDS}}}), flush=Tru
 def test_what_is_launched_most_is_prepared_first() -> None:
     helper = Helper((sys.executable, "-c", TIMED), 1)
     listed: queue.Queue[Prepared] = queue.Queue()
-    for number, key in enumerate("abcdef"):
-        helper.ask(replace(REQUEST, key=key), listed.put, partial(int, number))
+    with helper.changed:  # nothing begins before all are asked for
+        for number, key in enumerate("abcdef"):
+            helper.ask(replace(REQUEST, key=key), listed.put, partial(int, number))
     order = "".join(listed.get(timeout=60).key for _ in "abcdef")
     helper.end()
-    assert [*order[1:]] == sorted(order[1:], reverse=True)  # the first one began before all were asked for
+    assert order == "fedcba"
 
 
 def test_as_many_are_prepared_at_once_as_there_are_workers() -> None:

@@ -78,13 +78,12 @@ def fences_of_an_iteration(made: WarpProgram) -> list[int]:
     return [sum(isinstance(stmt, ProxyFence) for stmt in loop.steady) for loop in loops]
 
 
-def fences_of_each_way(made: WarpProgram) -> list[int]:
-    """The same of an iteration that has two ways, one with a mask."""
+def fences_of_each_branch(made: WarpProgram) -> list[int]:
+    """The same of each branch of an iteration that has two, one with a mask."""
     loops = [next(stmt for stmt in group.stmts if isinstance(stmt, Pipeline)) for group in made.groups[:2]]
-    ways = [
-        way for loop in loops for stmt in loop.steady if isinstance(stmt, If) for way in (stmt.body, stmt.otherwise)
-    ]
-    return [sum(isinstance(stmt, ProxyFence) for stmt in way) for way in ways]
+    guards = [stmt for loop in loops for stmt in loop.steady if isinstance(stmt, If)]
+    branches = [branch for guard in guards for branch in (guard.body, guard.otherwise)]
+    return [sum(isinstance(stmt, ProxyFence) for stmt in branch) for branch in branches]
 
 
 def test_slots_go_back_behind_a_fence_that_an_iteration_has_anyway() -> None:
@@ -93,8 +92,8 @@ def test_slots_go_back_behind_a_fence_that_an_iteration_has_anyway() -> None:
     assert verify(lowered(FULL), problem_of(kernel(FULL).specialization)) == ()
 
 
-def test_so_they_do_in_each_way_of_an_iteration_that_has_two() -> None:
-    assert fences_of_each_way(lowered(CAUSAL)) == [2, 2, 2, 2]
+def test_so_they_do_in_both_branches_of_an_iteration_whose_mask_is_under_a_guard() -> None:
+    assert fences_of_each_branch(lowered(CAUSAL)) == [2, 2, 2, 2]
     assert verify(lowered(CAUSAL), problem_of(kernel(CAUSAL).specialization)) == ()
 
 

@@ -18,105 +18,97 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 
+from twill.codegen.warp import program as ir
 from twill.codegen.warp.choices import Choices, each_body
-from twill.codegen.warp.program import (
-    Advance,
-    Consumed,
-    If,
-    LoadShared,
-    Pipeline,
-    ProxyFence,
-    Stmt,
-    WarpGroup,
-    WarpProgram,
-    walk,
-    with_blocks,
-)
 
 
-def run(program: WarpProgram, choices: Choices) -> WarpProgram:
+def run(program: ir.WarpProgram, choices: Choices) -> ir.WarpProgram:
     """The pass."""
     filled = {aref.id for aref in program.arefs if aref.transport == "tma"}
-    loops = (stmt for group in program.groups for stmt in walk(group.body) if isinstance(stmt, Pipeline))
+    loops = (stmt for group in program.groups for stmt in ir.walk(group.body) if isinstance(stmt, ir.Pipeline))
     level = all(not loop.stages for loop in loops)
     vectors = {buffer.id for buffer in program.buffers if len(buffer.shape) == 1} if level else set[int]()
     ahead = {aref.id for aref in program.arefs if aref.depth > 1 and vectors.issuperset(aref.buffers)}
     return each_body(program, lambda group: with_fences(group, filled, ahead & filled))
 
 
-def with_fences(group: WarpGroup, filled: set[int], ahead: Collection[int] = ()) -> tuple[Stmt, ...]:
+def with_fences(group: ir.WarpGroup, filled: set[int], ahead: Collection[int] = ()) -> tuple[ir.Stmt, ...]:
     """The body of a group with a proxy fence in front of every release of a slot that its threads read. filled: rings
     that the TMA fills. ahead: those of them whose slots may go back later in an iteration."""
     ring = {cursor.id: cursor.aref for cursor in group.cursors}
     read = {ring[stmt.source.cursor] for stmt in group.stmts
-            if isinstance(stmt, LoadShared) and stmt.source.cursor is not None} & filled  # fmt: skip
+            if isinstance(stmt, ir.LoadShared) and stmt.source.cursor is not None} & filled  # fmt: skip
     released = {cursor for cursor, aref in ring.items() if aref in read}
     late = {cursor for cursor in released if ring[cursor] in ahead}
 
-    def later(stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Pipeline):
+    def later(stmt: ir.Stmt) -> ir.Stmt:
+        if isinstance(stmt, ir.Pipeline):
             return replace(stmt, steady=_behind_fences(stmt.steady, late), later=_behind_fences(stmt.later, late))
-        return with_blocks(stmt, lambda block: map(later, block))
+        return ir.with_blocks(stmt, lambda block: map(later, block))
 
     return tuple(_fenced(map(later, group.body), released))
 
 
-def _behind_fences(block: tuple[Stmt, ...], late: set[int]) -> tuple[Stmt, ...]:
-    """An iteration in which slots go back behind the next proxy fence, if there is one: of the same way, where the
-    iteration has two. late: their cursors."""
+def _behind_fences(block: tuple[ir.Stmt, ...], late: set[int]) -> tuple[ir.Stmt, ...]:
+    """An iteration in which slots go back behind the next proxy fence, if there is one: in the same branch, where the
+    iteration has two, with a mask and without. late: their cursors."""
     block = tuple(
-        with_blocks(stmt, lambda way: _behind_fences(way, late)) if isinstance(stmt, If) else stmt for stmt in block
+        ir.with_blocks(stmt, lambda branch: _behind_fences(branch, late)) if isinstance(stmt, ir.If) else stmt
+        for stmt in block
     )
-    made: list[Stmt] = []
-    held: list[Stmt] = []
+    made: list[ir.Stmt] = []
+    held: list[ir.Stmt] = []
     for at, stmt in enumerate(block):
         before = block[at - 1] if at else None
-        goes = isinstance(stmt, Consumed) and stmt.cursor in late and not isinstance(before, ProxyFence | Advance)
-        follows = isinstance(stmt, Advance) and held and before is held[-1] and stmt.cursor == _cursor(held[-1])
+        fenced = isinstance(before, ir.ProxyFence | ir.Advance)
+        goes = isinstance(stmt, ir.Consumed) and stmt.cursor in late and not fenced
+        follows = isinstance(stmt, ir.Advance) and held and before is held[-1] and stmt.cursor == _cursor(held[-1])
         if follows or (goes and _fence_follows(block, at)):
             held.append(stmt)
             continue
         made.append(stmt)
-        if isinstance(stmt, ProxyFence):
+        if isinstance(stmt, ir.ProxyFence):
             made += held
             held = []
     return tuple(made)
 
 
-def _fence_follows(block: tuple[Stmt, ...], at: int) -> bool:
+def _fence_follows(block: tuple[ir.Stmt, ...], at: int) -> bool:
     """Whether a proxy fence is behind the release at `at`, and its cursor is advanced next and not used before that."""
     cursor = _cursor(block[at])
-    if at + 1 == len(block) or not isinstance(block[at + 1], Advance) or _cursor(block[at + 1]) != cursor:
+    if at + 1 == len(block) or not isinstance(block[at + 1], ir.Advance) or _cursor(block[at + 1]) != cursor:
         return False
     for stmt in block[at + 2 :]:
-        if isinstance(stmt, ProxyFence):
+        if isinstance(stmt, ir.ProxyFence):
             return True
         if _nested(stmt) or _cursor(stmt) == cursor:
             return False
     return False
 
 
-def _cursor(stmt: Stmt) -> int | None:
+def _cursor(stmt: ir.Stmt) -> int | None:
     """The cursor that a statement is about, or loads through."""
-    if isinstance(stmt, LoadShared):
+    if isinstance(stmt, ir.LoadShared):
         return stmt.source.cursor
     return getattr(stmt, "cursor", None)
 
 
-def _fenced(block: Iterable[Stmt], released: set[int]) -> Iterator[Stmt]:
+def _fenced(block: Iterable[ir.Stmt], released: set[int]) -> Iterator[ir.Stmt]:
     """released: cursors whose slots go back to the TMA. One fence does for releases that follow one another."""
     ordered = False  # whether nothing was read since the last fence
     for stmt in block:
-        if isinstance(stmt, Consumed) and stmt.cursor in released:
+        if isinstance(stmt, ir.Consumed) and stmt.cursor in released:
             if not ordered:
-                yield ProxyFence(line=stmt.line)
+                yield ir.ProxyFence(line=stmt.line)
             ordered = True
             yield stmt
             continue
-        ordered = isinstance(stmt, ProxyFence) or (ordered and not isinstance(stmt, LoadShared) and not _nested(stmt))
-        yield with_blocks(stmt, lambda inner: _fenced(inner, released))
+        ordered = isinstance(stmt, ir.ProxyFence) or (
+            ordered and not isinstance(stmt, ir.LoadShared) and not _nested(stmt)
+        )
+        yield ir.with_blocks(stmt, lambda inner: _fenced(inner, released))
 
 
-def _nested(stmt: Stmt) -> bool:
+def _nested(stmt: ir.Stmt) -> bool:
     """Whether a statement has statements of its own, which may read."""
     return hasattr(stmt, "body") or hasattr(stmt, "steady")

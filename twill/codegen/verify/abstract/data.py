@@ -53,8 +53,8 @@ def random_tensor(rng: np.random.Generator, size: int, element: str, scale: int)
 def scales(program: TileProgram) -> frozenset[str]:
     """Tensors of scales of blocks."""
     makers = program.makers
-    scales = [operand for op in program.ops() if op.kind == "dot_scaled" for operand in op.operands[3:]]
-    made_of = reach(scales, lambda of: makers[of].operands if of in makers and makers[of].access is None else ())
+    operands = [operand for op in program.ops() if op.kind == "dot_scaled" for operand in op.operands[3:]]
+    made_of = reach(operands, lambda of: makers[of].operands if of in makers and makers[of].access is None else ())
     accesses = (makers[one].access for one in made_of if one in makers)
     return frozenset(access.base for access in accesses if access is not None)
 
